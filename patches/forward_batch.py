@@ -1,0 +1,20 @@
+"""Positions and key spans of a pass, made where SGLang makes its ``ForwardBatch``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sglang_lazy.attention.batch import plan_batch
+from sglang_lazy.cache.prefix_cache import LazyPrefixCache, admitted_state
+from sglang_lazy.patches.registry import around
+
+
+@around("sglang.srt.model_executor.forward_batch_info.ForwardBatch.init_new")
+def init_new(
+    original: Callable[..., Any], cls: type, batch: Any, model_runner: Any, **kwargs: Any
+) -> Any:
+    forward_batch = original(cls, batch, model_runner, **kwargs)
+    if isinstance(batch.tree_cache, LazyPrefixCache) and any(map(admitted_state, batch.reqs)):
+        plan_batch(forward_batch, batch, batch.tree_cache)
+    return forward_batch

@@ -1,0 +1,33 @@
+"""``segments``, ``document_spans`` and ``chunk_context`` of ``/generate``."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from sglang.srt.managers.io_struct import GenerateReqInput
+
+from sglang_lazy.patches.registry import replace_class
+from sglang_lazy.request.batch import structured_inputs
+
+
+@dataclasses.dataclass
+class SegmentedGenerateReqInput(GenerateReqInput):
+    """SGLang's request, where structure may be given beside the prompt.
+
+    The new fields are consumed at once: they become a prompt that carries its
+    structure (``SegmentedPrompt`` or ``SegmentedIds``) in ``text`` or ``input_ids``.
+    """
+
+    segments: Any = None
+    document_spans: Any = None
+    chunk_context: Any = None
+
+    def __post_init__(self) -> None:
+        self.text, self.input_ids = structured_inputs(
+            self.text, self.input_ids, self.segments, self.document_spans, self.chunk_context
+        )
+        self.segments = self.document_spans = self.chunk_context = None
+
+
+replace_class("sglang.srt.managers.io_struct.GenerateReqInput", SegmentedGenerateReqInput)

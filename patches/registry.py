@@ -1,0 +1,92 @@
+"""Registering hooks with SGLang, and proving that they run."""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from sglang_lazy.compat import sglang_version
+
+HOOK_MODULES = (
+    "engine",
+    "forward_batch",
+    "generate_request",
+    "server_args",
+    "tokenizer_manager",
+)
+"""Modules of this package that register hooks when imported."""
+
+_PROBE = object()
+
+_around_hooks: dict[str, Callable[..., Any]] = {}
+_classes: dict[str, type] = {}
+
+
+class HookError(RuntimeError):
+    """A hook into SGLang does not take effect."""
+
+
+def around(target: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Wrap ``target`` (a dotted path): the hook gets the original and its arguments."""
+
+    def register(hook: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(hook)
+        def answering(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            if any(arg is _PROBE for arg in args):
+                return _PROBE
+            return hook(original, *args, **kwargs)
+
+        _around_hooks[target] = answering
+        return hook
+
+    return register
+
+
+def replace_class(target: str, replacement: type) -> None:
+    """Replace the class at ``target`` (a dotted path) by a subclass of it."""
+    _classes[target] = replacement
+
+
+def install_hooks() -> None:
+    """Register every hook with SGLang's registry, which applies them after all plugins ran."""
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+    for name in HOOK_MODULES:
+        import_module(f"sglang_lazy.patches.{name}")
+    for target, replacement in _classes.items():
+        HookRegistry.register(target, replacement, HookType.REPLACE)
+    for target, hook in _around_hooks.items():
+        HookRegistry.register(target, hook, HookType.AROUND)
+
+
+def verify_hooks() -> None:
+    """Call every target with a probe.
+
+    Raises:
+        HookError: a target does not reach its hook; names it and the SGLang version.
+    """
+    missing = [target for target, cls in _classes.items() if _resolve(target) is not cls]
+    for target in _around_hooks:
+        function = _resolve(target)
+        try:
+            answered = function is not None and function(_PROBE) is _PROBE
+        except Exception:
+            answered = False
+        if not answered:
+            missing.append(target)
+    if missing or not _around_hooks:
+        raise HookError(
+            f"--chunk-cache lazy cannot run on SGLang {sglang_version()}: the hook into "
+            f"{', '.join(missing) or 'SGLang'} does not take effect; "
+            "start without --chunk-cache, or use an SGLang version that sglang-lazy supports"
+        )
+
+
+def _resolve(target: str) -> Any:
+    try:
+        return pkgutil.resolve_name(target)
+    except (AttributeError, ImportError):
+        return None

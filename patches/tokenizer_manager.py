@@ -1,0 +1,126 @@
+"""The tokenizer process: structure in, reuse figures out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from sglang_lazy import compat
+from sglang_lazy.config import config_of
+from sglang_lazy.patches.registry import around
+from sglang_lazy.request.segments import SegmentedIds, SegmentedPrompt
+from sglang_lazy.request.tokenize import tokenize_prompt
+from sglang_lazy.request.wire import CUSTOM_PARAMS_KEY, PromptShape
+
+_TARGET = "sglang.srt.managers.tokenizer_manager.TokenizerManager"
+
+_UNSUPPORTED_FIELDS = (
+    "image_data",
+    "video_data",
+    "audio_data",
+    "session_params",
+    "session_id",
+    "return_hidden_states",
+    "return_routed_experts",
+    "return_indexer_topk",
+    "positional_embed_overrides",
+    "multi_item_delimiter_indices",
+)
+"""Request fields that cannot be combined with documents."""
+
+
+@around(f"{_TARGET}.generate_request")
+def generate_request(original: Callable[..., Any], self: Any, obj: Any, request: Any = None) -> Any:
+    if not _has_structure(obj):
+        return original(self, obj, request)
+    if not config_of(self.server_args).enabled:
+        raise ValueError(
+            "this server does not take documents: it was started without --chunk-cache lazy"
+        )
+    _refuse_combinations(obj)
+    obj.input_ids, obj.text = _tokenized(obj, self.tokenizer), None
+    return _with_infos(self, original(self, obj, request))
+
+
+def _has_structure(obj: Any) -> bool:
+    return any(
+        isinstance(value, (SegmentedPrompt, SegmentedIds))
+        for field in (getattr(obj, "text", None), getattr(obj, "input_ids", None))
+        for value in (field if type(field) is list else (field,))
+    )
+
+
+def _refuse_combinations(obj: Any) -> None:
+    for name in _UNSUPPORTED_FIELDS:
+        if getattr(obj, name, None):
+            raise ValueError(f"{name} cannot be combined with documents")
+
+
+def _tokenized(obj: Any, tokenizer: Any) -> Any:
+    """The request's token ids; prompts given as text are tokenised segment by segment."""
+    if obj.text is None:
+        return obj.input_ids
+    if tokenizer is None:
+        raise ValueError(
+            "this server runs without a tokenizer: give input_ids with document_spans, not segments"
+        )
+    if isinstance(obj.text, str):
+        return tokenize_prompt(obj.text, tokenizer)
+    return [tokenize_prompt(prompt, tokenizer) for prompt in obj.text]
+
+
+@around(f"{_TARGET}._create_tokenized_object")
+def create_tokenized_object(
+    original: Callable[..., Any], self: Any, obj: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """Attach where a prompt's documents lie to what is sent to the scheduler."""
+    tokenized = original(self, obj, *args, **kwargs)
+    config = config_of(self.server_args)
+    if not config.enabled:
+        return tokenized
+    params = tokenized.sampling_params
+    if CUSTOM_PARAMS_KEY in (params.custom_params or {}):
+        raise ValueError(f"custom_params must not contain the reserved key {CUSTOM_PARAMS_KEY!r}")
+    input_ids = getattr(obj, "input_ids", None)
+    if isinstance(input_ids, SegmentedIds) and input_ids.document_spans:
+        shape = PromptShape(
+            num_tokens=len(input_ids),
+            document_spans=input_ids.document_spans,
+            chunk_context=input_ids.chunk_context or config.chunk_context,
+        )
+        params.custom_params = {**(params.custom_params or {}), CUSTOM_PARAMS_KEY: shape.encode()}
+    return tokenized
+
+
+@around(f"{_TARGET}._handle_batch_output")
+def handle_batch_output(
+    original: Callable[..., Any], self: Any, recv_obj: Any, *args: Any, **kwargs: Any
+) -> Any:
+    if config_of(self.server_args).enabled:
+        _infos_of(self).update(compat.take_infos(recv_obj))
+    return original(self, recv_obj, *args, **kwargs)
+
+
+def _infos_of(manager: Any) -> dict[str, Mapping[str, int]]:
+    """Reuse figures of requests in flight, by request id."""
+    infos: dict[str, Mapping[str, int]] = manager.__dict__.setdefault("_chunk_cache_infos", {})
+    return infos
+
+
+async def _with_infos(manager: Any, responses: Any) -> AsyncIterator[Any]:
+    """Add ``chunk_cache`` to the ``meta_info`` of each response."""
+    infos = _infos_of(manager)
+    seen: set[str] = set()
+    try:
+        async with aclosing(responses):
+            async for response in responses:
+                for out in response if isinstance(response, list) else (response,):
+                    rid = out["meta_info"]["id"]
+                    seen.add(rid)
+                    if rid in infos:
+                        out["meta_info"][compat.INFO_KEY] = dict(infos[rid])
+                yield response
+    finally:
+        for rid in seen:
+            infos.pop(rid, None)

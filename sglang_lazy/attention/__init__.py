@@ -1,0 +1,1 @@
+"""Attention over the spans of a chunk-cached batch."""

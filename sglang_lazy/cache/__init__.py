@@ -1,0 +1,1 @@
+"""The chunk cache: which KV a prompt can reuse, where it lies, and who owns it."""

@@ -1,0 +1,168 @@
+"""The chunk tree: SGLang's radix tree, entered once per segment of a prompt.
+
+A radix tree's path determines KV: tokens below a path were computed at the
+positions, and in sight of the tokens, that the path spells. Everything a chunk
+cache needs is a choice of path (:class:`~sglang_lazy.cache.prompt.SegmentKey`),
+so storage, eviction, locks and their accounts stay SGLang's own, and a prompt
+without documents takes exactly its code.
+
+Matching a segment costs its own length, whatever else is cached.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from sglang.srt.mem_cache.base_prefix_cache import (
+    EvictParams,
+    InsertParams,
+    MatchPrefixParams,
+)
+from sglang.srt.mem_cache.radix_cache import RadixCache, RadixKey, TreeNode
+
+from sglang_lazy.cache.context import Tokens
+from sglang_lazy.cache.prompt import SegmentKey
+from sglang_lazy.compat import lock_result, unlock_result
+
+
+class SegmentHit(NamedTuple):
+    """Cached head of a segment.
+
+    Attributes:
+        slots: int64 ``[n]`` on the cache's device, KV slots of its first n tokens.
+        node: tree node to lock, or None where nothing was found.
+    """
+
+    slots: torch.Tensor
+    node: TreeNode | None
+
+
+class StoredSegment(NamedTuple):
+    """Result of :meth:`ChunkTree.store_segment`.
+
+    Attributes:
+        num_known: head tokens that the tree held already, in its own slots.
+        slots: int64 ``[n]``, the tree's slots of all n tokens given.
+        node: tree node to lock.
+    """
+
+    num_known: int
+    slots: torch.Tensor
+    node: TreeNode
+
+
+class NodeBundle:
+    """The tree nodes that one request uses; SGLang passes it around as its ``last_node``."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self, nodes: Sequence[TreeNode | None]) -> None:
+        self.nodes = tuple(nodes)
+
+
+class ChunkTree(RadixCache):
+    """A radix tree that can be matched, extended and locked by segment."""
+
+    def reset(self) -> None:
+        super().reset()
+        # Slots of sink tokens that a pass still has to write.
+        self._unwritten_sinks: set[int] = set()
+
+    def match_segment(self, key: SegmentKey, tokens: Tokens) -> SegmentHit:
+        """Find the longest cached head of a segment. May split a tree node."""
+        match = super().match_prefix(
+            MatchPrefixParams(key=RadixKey(key.prefix + tokens, key.namespace))
+        )
+        slots = match.device_indices[len(key.prefix) :]
+        return SegmentHit(slots, match.last_device_node if len(slots) else None)
+
+    def store_segment(
+        self,
+        key: SegmentKey,
+        tokens: Tokens,
+        prefix_slots: torch.Tensor,
+        slots: torch.Tensor,
+        *,
+        chunked: bool = False,
+        priority: int = 0,
+    ) -> StoredSegment:
+        """Give a segment's head to the tree.
+
+        The tree takes over the slots of tokens it did not know, and keeps its own
+        for those it knew: the caller frees its duplicates, ``slots[:num_known]``
+        less what came from the tree.
+
+        Args:
+            key: where to file the segment.
+            tokens: its first n tokens.
+            prefix_slots: int64, slots of ``key.prefix``, which the tree holds and the
+                caller has locked, or has just stored.
+            slots: int64 ``[n]``, slots of ``tokens``.
+            chunked: SGLang's flag for a prompt that is prefilled in several passes.
+            priority: the request's priority, for priority-aware eviction.
+        """
+        radix_key = RadixKey(key.prefix + tokens, key.namespace)
+        result = self.insert(
+            InsertParams(
+                key=radix_key,
+                value=torch.cat((prefix_slots, slots)),
+                chunked=chunked,
+                priority=priority,
+            )
+        )
+        match = super().match_prefix(MatchPrefixParams(key=radix_key))
+        return StoredSegment(
+            num_known=max(result.prefix_len - len(key.prefix), 0),
+            slots=match.device_indices[len(key.prefix) :],
+            node=match.last_device_node,
+        )
+
+    def find_or_create_sink(self, namespace: Hashable, token_id: int) -> SegmentHit:
+        """The slot of a sink token, stored like a prompt's first token.
+
+        A new one is unwritten: the first pass that uses it must compute it
+        (:meth:`take_unwritten_sink`). Where no slot can be had, ``node`` is None.
+        """
+        key, tokens = SegmentKey(namespace, array("q")), array("q", [token_id])
+        hit = self.match_segment(key, tokens)
+        if hit.node is not None:
+            return hit
+        slot = self.token_to_kv_pool_allocator.alloc(1)
+        if slot is None:
+            self.evict(EvictParams(num_tokens=1))
+            slot = self.token_to_kv_pool_allocator.alloc(1)
+        if slot is None:
+            return hit
+        slot = slot.to(torch.int64)
+        stored = self.store_segment(key, tokens, slot[:0], slot)
+        self._unwritten_sinks.add(int(slot))
+        return SegmentHit(stored.slots, stored.node)
+
+    def take_unwritten_sink(self, slot: int) -> bool:
+        """Whether the caller's pass must write this sink; true once per sink.
+
+        Passes run in the order in which they are planned, so a later pass may
+        rely on it without waiting.
+        """
+        if slot not in self._unwritten_sinks:
+            return False
+        self._unwritten_sinks.remove(slot)
+        return True
+
+    def inc_lock_ref(self, node: TreeNode | NodeBundle) -> Any:
+        """Protect a node, or every node of a bundle, and their ancestors from eviction."""
+        if not isinstance(node, NodeBundle):
+            return super().inc_lock_ref(node)
+        locked = super().inc_lock_ref
+        return lock_result(sum(locked(n).delta for n in node.nodes if n is not None))
+
+    def dec_lock_ref(self, node: TreeNode | NodeBundle, params: Any = None) -> Any:
+        """Undo :meth:`inc_lock_ref`."""
+        if not isinstance(node, NodeBundle):
+            return super().dec_lock_ref(node, params)
+        unlocked = super().dec_lock_ref
+        deltas = [unlocked(n).delta for n in node.nodes if n is not None]
+        return unlock_result(sum(deltas))

@@ -1,0 +1,95 @@
+"""The request fields of one prompt or of a batch, made into prompts that carry structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sglang_lazy.request.segments import parse_document_spans, parse_segments
+
+
+def structured_inputs(
+    text: Any, input_ids: Any, segments: Any, document_spans: Any, chunk_context: Any
+) -> tuple[Any, Any]:
+    """Fold structure into ``text`` or ``input_ids``, for one prompt or a batch of them.
+
+    Args:
+        text: plain prompt or list of prompts, or None.
+        input_ids: token ids of one prompt or of each prompt, or None.
+        segments: list of segments; for a batch, a list of such lists, where a plain
+            string stands for a prompt without documents.
+        document_spans: list of ``[start, end)``; for a batch, one such list (or None)
+            per prompt.
+        chunk_context: override of ``--chunk-context``, for all prompts or one each.
+
+    Returns:
+        The new ``text`` and ``input_ids``.
+
+    Raises:
+        ValueError: with a sentence that names the fault, and the prompt in a batch.
+    """
+    if segments is not None:
+        if text is not None or input_ids is not None or document_spans is not None:
+            raise ValueError(
+                "give a prompt either as segments, or as text, or as input_ids with "
+                "document_spans; not as several of them"
+            )
+        if not _is_batch_of_segments(segments):
+            return parse_segments(segments, chunk_context), None
+        contexts = _per_prompt(chunk_context, len(segments))
+        return [
+            prompt if isinstance(prompt, str) else _at(i, parse_segments, prompt, context)
+            for i, (prompt, context) in enumerate(zip(segments, contexts, strict=True))
+        ], None
+    if document_spans is not None:
+        if input_ids is None:
+            raise ValueError(
+                "document_spans needs input_ids; mark documents in text by segments instead"
+            )
+        if not _is_batch_of_ids(input_ids):
+            return text, parse_document_spans(input_ids, document_spans, chunk_context)
+        if not isinstance(document_spans, Sequence) or len(document_spans) != len(input_ids):
+            raise ValueError(
+                f"document_spans must have one list for each of the {len(input_ids)} prompts"
+            )
+        contexts = _per_prompt(chunk_context, len(input_ids))
+        triples = zip(input_ids, document_spans, contexts, strict=True)
+        return text, [
+            _at(i, parse_document_spans, ids, spans or (), context)
+            for i, (ids, spans, context) in enumerate(triples)
+        ]
+    if chunk_context is not None:
+        raise ValueError("chunk_context needs segments or document_spans")
+    return text, input_ids
+
+
+def _is_batch_of_segments(segments: Any) -> bool:
+    return (
+        isinstance(segments, Sequence)
+        and len(segments) > 0
+        and isinstance(segments[0], (str, Sequence))
+        and not isinstance(segments, str)
+    )
+
+
+def _is_batch_of_ids(input_ids: Any) -> bool:
+    return (
+        isinstance(input_ids, Sequence)
+        and len(input_ids) > 0
+        and isinstance(input_ids[0], Sequence)
+    )
+
+
+def _per_prompt(chunk_context: Any, count: int) -> Sequence[Any]:
+    if chunk_context is None or isinstance(chunk_context, str):
+        return [chunk_context] * count
+    if not isinstance(chunk_context, Sequence) or len(chunk_context) != count:
+        raise ValueError(f"chunk_context must be one mode, or a list of {count} modes")
+    return chunk_context
+
+
+def _at(index: int, parse: Any, *args: Any) -> Any:
+    try:
+        return parse(*args)
+    except ValueError as e:
+        raise ValueError(f"prompt {index} of the batch: {e}") from None

@@ -1,0 +1,112 @@
+"""Server settings that the lazy path forces, and those that it refuses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from sglang_lazy.config import RADIX_CACHE_BACKEND
+
+ATTENTION_BACKEND = "torch_native"
+"""The stock backend that the lazy one extends, under the same name."""
+
+
+def forced_settings() -> dict[str, Any]:
+    """Settings of ``ServerArgs`` that the lazy path needs; see :func:`check_given`."""
+    return {
+        "radix_cache_backend": RADIX_CACHE_BACKEND,
+        "attention_backend": ATTENTION_BACKEND,
+        "page_size": 1,
+        "disable_cuda_graph": True,
+    }
+
+
+class _Refusal(NamedTuple):
+    """A setting and the values under which documents are served rightly."""
+
+    field: str
+    served: tuple[Any, ...]
+    reason: str
+
+
+_UNSET = (None, False)
+
+_REFUSALS = (
+    _Refusal("speculative_algorithm", _UNSET, "drafts are verified without key spans"),
+    _Refusal("disaggregation_mode", (None, "null"), "rows are not in prompt order"),
+    _Refusal("pp_size", (1,), "key spans are not passed between stages"),
+    _Refusal("dcp_size", (None, 1), "keys of a span lie on other devices"),
+    _Refusal("attn_cp_size", (None, 1), "queries of a span lie on other devices"),
+    _Refusal("enable_dp_attention", _UNSET, "ranks would plan different passes"),
+    _Refusal("enable_two_batch_overlap", _UNSET, "it splits a batch after it was planned"),
+    _Refusal("enable_single_batch_overlap", _UNSET, "it splits a batch after it was planned"),
+    _Refusal("enable_pdmux", _UNSET, "it splits a batch after it was planned"),
+    _Refusal("enable_mixed_chunk", _UNSET, "it joins decoding to a planned prefill"),
+    _Refusal("enable_hierarchical_cache", _UNSET, "host copies are keyed by prefix"),
+    _Refusal("enable_lmcache", _UNSET, "it replaces the radix tree"),
+    _Refusal("enable_flexkv", _UNSET, "it replaces the radix tree"),
+    _Refusal("enable_hisparse", _UNSET, "it chooses keys by position"),
+    _Refusal("enable_unified_memory", _UNSET, "slots are virtual"),
+    _Refusal("enable_deterministic_inference", _UNSET, "kernels are not batch-invariant"),
+    _Refusal("dllm_algorithm", _UNSET, "diffusion models attend in both directions"),
+    _Refusal("enable_streaming_session", _UNSET, "sessions keep rows in prompt order"),
+    _Refusal("enable_session_radix_cache", _UNSET, "it needs another radix tree"),
+    _Refusal("disable_radix_cache", _UNSET, "there would be nothing to reuse"),
+    _Refusal("kv_events_config", _UNSET, "routers would take documents for prefixes"),
+    _Refusal("allow_auto_truncate", _UNSET, "a cut prompt may lose part of a document"),
+    _Refusal("enable_lora", _UNSET, "the sink token is computed outside of a request"),
+    _Refusal("schedule_policy", ("fcfs", "lpm", "lof", "random", "routing-key"), "it walks a tree"),
+    _Refusal("tokenizer_worker_num", (None, 1), "its processes load no plugins"),
+    _Refusal("grpc_mode", _UNSET, "its requests carry no segments"),
+)
+
+_OWN_FIELDS = {
+    "radix_cache_backend": (None, RADIX_CACHE_BACKEND),
+    "attention_backend": (None, ATTENTION_BACKEND),
+    "prefill_attention_backend": (None, ATTENTION_BACKEND),
+    "decode_attention_backend": (None, ATTENTION_BACKEND),
+    "page_size": (None, 1),
+}
+
+
+def check_given(settings: Mapping[str, Any]) -> None:
+    """Check what the user typed, before SGLang fills in the rest.
+
+    Raises:
+        ValueError: a setting that the lazy path sets itself, or cannot serve.
+    """
+    for field, allowed in _OWN_FIELDS.items():
+        value = settings.get(field)
+        if value not in allowed:
+            raise ValueError(
+                f"--chunk-cache lazy does not support {_flag(field)} {value}: "
+                f"it needs {allowed[-1]}, which is set when the option is left out"
+            )
+    for field in ("SGLANG_RUST_SERVER", "SGLANG_RADIX_FORCE_MISS"):
+        if os.environ.get(field, "").lower() in ("1", "true"):
+            raise ValueError(f"--chunk-cache lazy does not support the environment's {field}")
+    _refuse(settings)
+
+
+def check_resolved(server_args: Any) -> None:
+    """Check what SGLang made of the settings.
+
+    Raises:
+        ValueError: a setting that the lazy path cannot serve.
+    """
+    from sglang_lazy.compat import resolved_settings
+
+    _refuse(resolved_settings(server_args))
+
+
+def _refuse(settings: Mapping[str, Any]) -> None:
+    for field, served, reason in _REFUSALS:
+        value = settings.get(field, served[0])
+        if value not in served:
+            shown = "" if value is True else f" {value}"
+            raise ValueError(f"--chunk-cache lazy does not support {_flag(field)}{shown}: {reason}")
+
+
+def _flag(field: str) -> str:
+    return "--" + field.replace("_", "-")

@@ -1,0 +1,71 @@
+"""Engines, servers and the tolerance of the end-to-end tests."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..engines import Completion, EngineSlot, Server, running_server
+from ..oracle import Mode, Oracle
+from .prompts import Prompt, Writer, load_tokenizer
+from .subject import Subject, largest_error, scored
+
+FP32_NOISE = 2e-4  # logprobs of order 10, sums over thousands of terms
+
+
+@pytest.fixture(scope="session")
+def tokenizer(model_dir: Path) -> Any:
+    return load_tokenizer(model_dir)
+
+
+@pytest.fixture(scope="session")
+def writer(tokenizer: Any) -> Writer:
+    return Writer(tokenizer)
+
+
+@pytest.fixture(scope="session")
+def tolerance(engine_slot: EngineSlot, oracle: Oracle, writer: Writer) -> float:
+    """Twice the error of stock SGLang on prompts without documents, or fp32 noise."""
+    engine = engine_slot.get()
+    error = 0.0
+    for seed, length in enumerate((12, 150, 600)):
+        prompt = Prompt.of(writer.story(seed, length))
+        completion = Completion.of(engine.generate(**prompt.request(), **scored()))
+        rows = oracle.logprobs(prompt.then(completion.token_ids[:-1]).segments)
+        error = max(error, largest_error(rows[len(prompt) - 1 :], completion))
+    assert error < 0.01, "stock SGLang itself is far from the oracle"
+    return max(2 * error, FP32_NOISE)
+
+
+@pytest.fixture
+def make_subject(
+    engine_slot: EngineSlot, oracle: Oracle, tokenizer: Any, tolerance: float
+) -> Callable[..., Subject]:
+    """Makes a subject whose engine runs in a mode, with these further server arguments."""
+
+    def make(mode: Mode, **config: Any) -> Subject:
+        engine = engine_slot.get(chunk_cache="lazy", chunk_context=mode, **config)
+        return Subject(engine, oracle, tokenizer.bos_token_id, tolerance, mode)
+
+    return make
+
+
+@pytest.fixture(scope="session", params=["none", "sink", "preamble"])
+def mode(request: pytest.FixtureRequest) -> Mode:
+    """Session-scoped, so that pytest runs all tests of one mode together."""
+    return request.param
+
+
+@pytest.fixture
+def subject(make_subject: Callable[..., Subject], mode: Mode) -> Subject:
+    """An engine of the test's mode, its cache empty."""
+    return make_subject(mode)
+
+
+@pytest.fixture(scope="module")
+def server(model_dir: Path, engine_slot: EngineSlot, tolerance: float) -> Iterator[Server]:
+    """An HTTP server with the lazy cache, in the default mode."""
+    engine_slot.close()
+    with running_server(model_dir, chunk_cache="lazy") as server:
+        yield server

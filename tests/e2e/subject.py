@@ -1,0 +1,115 @@
+"""An engine under test whose every answer is compared with the oracle."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ..engines import Completion
+from ..oracle import Mode, Oracle
+from .prompts import Prompt
+
+TOP_LOGPROBS = 5
+GREEDY = {"temperature": 0, "max_new_tokens": 4, "ignore_eos": True}
+
+
+def scored(**sampling: Any) -> dict[str, Any]:
+    """Request fields: greedy sampling, with log-probabilities of what was sampled."""
+    return {
+        "sampling_params": {**GREEDY, **sampling},
+        "return_logprob": True,
+        "top_logprobs_num": TOP_LOGPROBS,
+    }
+
+
+def largest_error(rows: torch.Tensor, completion: Completion) -> float:
+    """Largest difference of a returned logprob from the oracle's rows, one row a token."""
+    assert len(completion.token_ids) == len(completion.top_logprobs) > 0
+    errors = []
+    for row, token, logprob, top in zip(
+        rows,
+        completion.token_ids,
+        completion.logprobs,
+        completion.top_logprobs,
+        strict=True,
+    ):
+        assert len(top) == TOP_LOGPROBS
+        errors.append(abs(logprob - row[token].item()))
+        errors += [abs(value - row[other].item()) for other, value in top.items()]
+        # The greedy token and the last of the top k are right up to near-ties.
+        errors.append(row.max().item() - row[token].item())
+        errors.append(row.topk(TOP_LOGPROBS).values[-1].item() - min(top.values()))
+    return max(errors)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Asks an engine and checks the answers.
+
+    Attributes:
+        mode: what documents see before themselves.
+        overrides: whether `mode` is asked for per request, or is the server's own.
+    """
+
+    engine: Any
+    oracle: Oracle
+    sink_token_id: int
+    tolerance: float
+    mode: Mode
+    overrides: bool = False
+
+    def with_mode(self, mode: Mode) -> "Subject":
+        """The same engine, with `mode` asked for in every request."""
+        return replace(self, mode=mode, overrides=True)
+
+    def fields(self, prompt: Prompt) -> dict[str, Any]:
+        override = self.overrides and prompt.document_spans
+        return {**prompt.request(), **({"chunk_context": self.mode} if override else {})}
+
+    def rows(self, prompt: Prompt) -> torch.Tensor:
+        """The oracle's logprobs `[num_tokens, vocab_size]`; row p predicts token p + 1."""
+        return self.oracle.logprobs(prompt.segments, self.mode, self.sink_token_id)
+
+    def check(self, prompt: Prompt, completion: Completion) -> None:
+        rows = self.rows(prompt.then(completion.token_ids[:-1]))
+        error = largest_error(rows[len(prompt) - 1 :], completion)
+        assert error <= self.tolerance, f"logprobs are off by {error:.2e} > {self.tolerance:.2e}"
+
+    def ask(self, prompt: Prompt, **sampling: Any) -> Completion:
+        """One greedy completion, equal to the oracle's."""
+        output = self.engine.generate(**self.fields(prompt), **scored(**sampling))
+        completion = Completion.of(output)
+        self.check(prompt, completion)
+        return completion
+
+    def ask_at_once(
+        self, prompts: Sequence[Prompt], sampling: Mapping[str, Any] | None = None
+    ) -> list[Completion]:
+        """Concurrent requests, each equal to the oracle's."""
+
+        async def gather() -> list[dict[str, Any]]:
+            return await asyncio.gather(
+                *(
+                    self.engine.async_generate(**self.fields(p), **scored(**(sampling or {})))
+                    for p in prompts
+                )
+            )
+
+        outputs = self.engine.loop.run_until_complete(gather())
+        completions = [Completion.of(output) for output in outputs]
+        for prompt, completion in zip(prompts, completions, strict=True):
+            self.check(prompt, completion)
+        return completions
+
+
+def assert_reuse(completion: Completion, cached_tokens: int, documents: int, hits: int) -> None:
+    """Exactly this much came from the cache."""
+    got = completion.chunk_cache
+    assert (completion.cached_tokens, got["documents"], got["hits"]) == (
+        cached_tokens,
+        documents,
+        hits,
+    )
+    assert got["cached_tokens"] <= completion.cached_tokens

@@ -1,0 +1,109 @@
+"""Dense fp32 oracle: what a prompt of text and documents must compute.
+
+One Hugging Face forward with an explicit mask and explicit positions, no cache.
+RoPE scores depend on differences of positions only, so a document may be placed
+at its logical positions, provided that the tokens it was encoded behind (its
+*context*) stand directly in front of it. Each document therefore gets a private
+copy of its context, which nobody else can see:
+
+    prompt      t0 t1 t2  a0 a1 t3 b0 b1 t4         (preamble mode: context t0 t1 t2)
+    sequence    t0 t1 t2 [t0 t1 t2] a0 a1 t3 [t0 t1 t2] b0 b1 t4
+    position     0  1  2   0  1  2   3  4  5   3  4  5   6  7  8
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+Mode = Literal["none", "sink", "preamble"]
+Segment = tuple[Literal["text", "document"], Sequence[int]]
+
+TEXT = 0  # the chain of all text tokens; documents have chains of their own
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token of the dense sequence."""
+
+    token_id: int
+    position: int
+    chain: int
+    private: bool = False  # a copy of a context, seen by its own chain only
+
+
+def lay_out(segments: Sequence[Segment], mode: Mode, sink_token_id: int | None) -> list[Token]:
+    """The dense sequence of a prompt: its tokens, with a context before each document."""
+    if mode == "sink" and sink_token_id is None:
+        raise ValueError("mode 'sink' needs sink_token_id")
+    kinds = [kind for kind, _ in segments]
+    first_document = kinds.index("document") if "document" in kinds else len(kinds)
+    preamble = [token for _, ids in segments[:first_document] for token in ids]
+    contexts: dict[Mode, list[int]] = {"none": [], "sink": [sink_token_id], "preamble": preamble}
+    context = contexts[mode]
+
+    tokens: list[Token] = []
+    chain = TEXT
+    if mode == "sink" and kinds[0] == "document":
+        chain += 1
+        tokens.append(Token(sink_token_id, -1, chain))  # not private: text sees it at -1
+    start = 0
+    for kind, ids in segments:
+        if kind == "document":
+            chain += 1
+            before = start - len(context)
+            tokens += [Token(t, before + i, chain, True) for i, t in enumerate(context)]
+        own_chain = chain if kind == "document" else TEXT
+        tokens += [Token(t, start + i, own_chain) for i, t in enumerate(ids)]
+        start += len(ids)
+    return tokens
+
+
+def visibility(tokens: Sequence[Token]) -> torch.Tensor:
+    """Boolean [num_queries, num_keys]: which tokens each token attends to."""
+    positions = torch.tensor([t.position for t in tokens])
+    chains = torch.tensor([t.chain for t in tokens])
+    private = torch.tensor([t.private for t in tokens])
+    # Within a chain and among the tokens that text can see, positions are distinct.
+    causal = positions[None, :] <= positions[:, None]
+    own_chain = chains[None, :] == chains[:, None]
+    text_sees = (chains == TEXT)[:, None] & ~private[None, :]
+    return causal & (own_chain | text_sees)
+
+
+class Oracle:
+    """Log-probabilities of a Llama-like model under the lazy attention rules."""
+
+    def __init__(self, model: PreTrainedModel | str | Path) -> None:
+        if not isinstance(model, PreTrainedModel):
+            model = AutoModelForCausalLM.from_pretrained(
+                model, dtype=torch.float32, attn_implementation="eager"
+            )
+        self.model = model.eval()
+
+    @torch.inference_mode()
+    def logprobs(
+        self,
+        segments: Sequence[Segment],
+        mode: Mode = "none",
+        sink_token_id: int | None = None,
+    ) -> torch.Tensor:
+        """Log-softmax [num_tokens, vocab_size]; row p predicts the token at p + 1.
+
+        Generated tokens are scored by appending them to the last text segment.
+        """
+        segments = [(kind, list(ids)) for kind, ids in segments if len(ids)]
+        tokens = lay_out(segments, mode, sink_token_id)
+        mask = torch.zeros(len(tokens), len(tokens))
+        mask.masked_fill_(~visibility(tokens), torch.finfo(torch.float32).min)
+        hidden = self.model.model(
+            input_ids=torch.tensor([[t.token_id for t in tokens]]),
+            position_ids=torch.tensor([[t.position for t in tokens]]),
+            attention_mask=mask[None, None],
+            use_cache=False,
+        ).last_hidden_state[0]
+        prompt_rows = [i for i, t in enumerate(tokens) if not t.private and t.position >= 0]
+        return self.model.lm_head(hidden[prompt_rows]).float().log_softmax(dim=-1)
