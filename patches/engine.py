@@ -13,7 +13,7 @@ from sglang_lazy.request.batch import structured_inputs
 
 # Engine reads this after it has loaded the plugins. A hook on ServerArgs.__init__
 # would be dead from 0.5.20 on, where ServerArgs is a msgspec struct.
-Engine.server_args_class = staticmethod(engine_server_args)  # type: ignore[assignment]
+Engine.server_args_class = staticmethod(engine_server_args)
 
 
 def _generate(

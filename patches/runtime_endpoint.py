@@ -31,7 +31,7 @@ def install() -> None:
 def with_segments(data: Any) -> Any:
     """The same request, with ``segments`` for ``text`` where that holds documents."""
     text = data.get("text") if isinstance(data, dict) else None
-    prompts = text if isinstance(text, list) else [text]
+    prompts: list[Any] = text if isinstance(text, list) else [text]
     if not any(isinstance(p, SegmentedPrompt) and p.has_documents for p in prompts):
         return data
     rest = {key: value for key, value in data.items() if key != "text"}
@@ -41,7 +41,7 @@ def with_segments(data: Any) -> Any:
     return {**rest, "segments": segments if isinstance(text, list) else segments[0]}
 
 
-def _to_segments(prompt: str, only_caches: bool) -> Any:
+def _to_segments(prompt: Any, only_caches: bool) -> Any:
     if not isinstance(prompt, SegmentedPrompt):
         return prompt
     segments = prompt.to_json()

@@ -12,6 +12,7 @@ from sglang_lazy.patches.registry import around
 from sglang_lazy.request.segments import SegmentedIds, SegmentedPrompt
 from sglang_lazy.request.tokenize import tokenize_prompt
 from sglang_lazy.request.wire import CUSTOM_PARAMS_KEY, PromptShape
+from sglang_lazy.sink import NO_SINK_TOKEN, find_sink_token
 
 _TARGET = "sglang.srt.managers.tokenizer_manager.TokenizerManager"
 
@@ -84,13 +85,20 @@ def create_tokenized_object(
         raise ValueError(f"custom_params must not contain the reserved key {CUSTOM_PARAMS_KEY!r}")
     input_ids = getattr(obj, "input_ids", None)
     if isinstance(input_ids, SegmentedIds) and input_ids.document_spans:
-        shape = PromptShape(
-            num_tokens=len(input_ids),
-            document_spans=input_ids.document_spans,
-            chunk_context=input_ids.chunk_context or config.chunk_context,
-        )
+        chunk_context = input_ids.chunk_context or config.chunk_context
+        if chunk_context == "sink" and not _has_sink_token(self):
+            raise ValueError(NO_SINK_TOKEN)
+        shape = PromptShape(len(input_ids), input_ids.document_spans, chunk_context)
         params.custom_params = {**(params.custom_params or {}), CUSTOM_PARAMS_KEY: shape.encode()}
     return tokenized
+
+
+def _has_sink_token(manager: Any) -> bool:
+    found: bool | None = manager.__dict__.get("_chunk_cache_has_sink")
+    if found is None:
+        token_id = find_sink_token(manager.tokenizer, manager.model_config.hf_config)
+        found = manager.__dict__["_chunk_cache_has_sink"] = token_id is not None
+    return found
 
 
 @around(f"{_TARGET}._handle_batch_output")

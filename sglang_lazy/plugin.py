@@ -7,31 +7,37 @@ before it reads the command line. Nothing here changes what a server does until
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sglang_lazy.config import RADIX_CACHE_BACKEND, config_of
 from sglang_lazy.patches import install_hooks
-from sglang_lazy.settings import ATTENTION_BACKEND
+from sglang_lazy.settings import ATTENTION_BACKENDS
 
 
 def register() -> None:
-    """Register the chunk cache, the attention backend, and the hooks."""
-    from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
+    """Register the chunk cache, the attention backends, and the hooks."""
+    from sglang.srt.layers.attention import attention_registry
     from sglang.srt.mem_cache.registry import register_radix_cache_backend
 
     install_hooks()
     register_radix_cache_backend(RADIX_CACHE_BACKEND, _create_prefix_cache)
-    stock = ATTENTION_BACKENDS[ATTENTION_BACKEND]
+    registry = attention_registry.ATTENTION_BACKENDS
+    for name in ATTENTION_BACKENDS:
+        # Under the stock name: SGLang branches on backend names in many places.
+        registry[name] = _lazy_factory(registry[name])
 
-    def create_attention_backend(runner: Any) -> Any:
+
+def _lazy_factory(stock: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def create(runner: Any) -> Any:
+        backend = stock(runner)
         if not config_of(runner.server_args).enabled:
-            return stock(runner)
-        from sglang_lazy.attention.backend import LazyAttnBackend
+            return backend
+        from sglang_lazy.attention.backend import make_lazy
 
-        return LazyAttnBackend(runner)
+        return make_lazy(backend, runner.model)
 
-    # Under the stock name: SGLang branches on backend names in many places.
-    ATTENTION_BACKENDS[ATTENTION_BACKEND] = create_attention_backend
+    return create
 
 
 def _create_prefix_cache(ctx: Any) -> Any:

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 from sglang_lazy.config import RADIX_CACHE_BACKEND
 
-ATTENTION_BACKEND = "torch_native"
-"""The stock backend that the lazy one extends, under the same name."""
+ATTENTION_BACKENDS = ("torch_native", "triton", "fa3", "flashinfer")
+"""Stock attention backends that can take the lazy path in front of them."""
 
 
 def forced_settings() -> dict[str, Any]:
     """Settings of ``ServerArgs`` that the lazy path needs; see :func:`check_given`."""
     return {
         "radix_cache_backend": RADIX_CACHE_BACKEND,
-        "attention_backend": ATTENTION_BACKEND,
         "page_size": 1,
         "disable_cuda_graph": True,
     }
@@ -33,6 +32,11 @@ class _Refusal(NamedTuple):
 _UNSET = (None, False)
 
 _REFUSALS = (
+    _Refusal(
+        "attention_backend",
+        (None, *ATTENTION_BACKENDS),
+        f"use one of {', '.join(ATTENTION_BACKENDS)}",
+    ),
     _Refusal("speculative_algorithm", _UNSET, "drafts are verified without key spans"),
     _Refusal("disaggregation_mode", (None, "null"), "rows are not in prompt order"),
     _Refusal("pp_size", (1,), "key spans are not passed between stages"),
@@ -63,9 +67,8 @@ _REFUSALS = (
 
 _OWN_FIELDS = {
     "radix_cache_backend": (None, RADIX_CACHE_BACKEND),
-    "attention_backend": (None, ATTENTION_BACKEND),
-    "prefill_attention_backend": (None, ATTENTION_BACKEND),
-    "decode_attention_backend": (None, ATTENTION_BACKEND),
+    "prefill_attention_backend": (None,),
+    "decode_attention_backend": (None,),
     "page_size": (None, 1),
 }
 
@@ -81,7 +84,7 @@ def check_given(settings: Mapping[str, Any]) -> None:
         if value not in allowed:
             raise ValueError(
                 f"--chunk-cache lazy does not support {_flag(field)} {value}: "
-                f"it needs {allowed[-1]}, which is set when the option is left out"
+                "leave the option out, it is set as needed"
             )
     for field in ("SGLANG_RUST_SERVER", "SGLANG_RADIX_FORCE_MISS"):
         if os.environ.get(field, "").lower() in ("1", "true"):
