@@ -53,7 +53,7 @@ def extend_attention(
         span_start: int64 ``[num_spans]``, first entry of each span in ``kv_indices``.
         span_len: int32 ``[num_spans]``, keys of each span, at least 1.
         position_offsets: int32 ``[num_spans]``, Δ of each span.
-        kv_indices: int64 ``[num_keys]``, slots; spans may share entries.
+        kv_indices: int32 or int64 ``[num_keys]``, slots; spans may share entries.
         cos_sin_cache: float32 ``[max_position, rotary_dim]``.
         is_neox_style: the model's rotary pairing.
         sm_scale: factor of the scores.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 
 from sglang_lazy import compat
 from sglang_lazy.attention.batch import plan_of
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from sglang.srt.model_executor.forward_batch_info import ForwardBatch
 
 
-class LazyAttnMixin:
+class LazyAttnMixin(AttentionBackend):
     """Stands in front of a stock backend's class.
 
     A pass without documents takes the stock code as it is; one with documents

@@ -25,23 +25,33 @@ def plan_batch(forward_batch: ForwardBatch, batch: ScheduleBatch, cache: LazyPre
     seq_lens = batch.seq_lens_cpu.tolist()
     is_decode = forward_batch.forward_mode.is_decode()
     query_lens = [1] * len(batch.reqs) if is_decode else list(batch.extend_lens)
+    req_to_token = cache.req_to_token_pool.req_to_token
+    width = req_to_token.shape[1]
     builder = PlanBuilder()
-    sinks: list[tuple[int, int]] = []  # slot, token id
+    unwritten: list[tuple[int, int, int]] = []
     for req, seq_len, num_queries in zip(batch.reqs, seq_lens, query_lens, strict=True):
-        row = cache.req_to_token_pool.req_to_token[req.req_pool_idx, :seq_len]
+        row_start = req.req_pool_idx * width
         state = admitted_state(req)
         if state is None:
-            builder.add_plain(row, num_queries)
+            builder.add_plain(row_start, seq_len, num_queries)
             continue
         assert state.layout is not None
-        builder.add_prompt(row, num_queries, state.layout, state.sink_slot)
-        if state.sink_slot is not None and cache.take_unwritten_sink(slot := int(state.sink_slot)):
-            sinks.append((slot, state.prompt.context[0]))
+        sink_at = None
+        if state.sink_slot is not None:
+            # The row's last place lies beyond the longest prompt: it holds the sink's slot.
+            sink_at = row_start + width - 1
+            if not is_decode:
+                req_to_token[req.req_pool_idx, -1] = state.sink_slot[0]
+                slot = int(state.sink_slot)
+                if cache.take_unwritten_sink(slot):
+                    unwritten.append((slot, sink_at, state.prompt.context[0]))
+        builder.add_prompt(row_start, seq_len, num_queries, state.layout, sink_at)
     if not is_decode:
         forward_batch.positions = _positions(forward_batch, batch.reqs, seq_lens, query_lens)
-        for slot, token_id in sinks:
-            _append_row(forward_batch, builder, slot, token_id)
-    plan = builder.build(forward_batch.seq_lens.device)
+        for slot, sink_at, token_id in unwritten:
+            _append_row(forward_batch, slot, token_id)
+            builder.add_sink(sink_at)
+    plan = builder.build(req_to_token.view(-1))
     # A declared field: it survives the copies that SGLang makes of a ForwardBatch.
     forward_batch.model_specific_states = {_PLAN: plan}
 
@@ -67,9 +77,7 @@ def _positions(
     return positions
 
 
-def _append_row(
-    forward_batch: ForwardBatch, builder: PlanBuilder, slot: int, token_id: int
-) -> None:
+def _append_row(forward_batch: ForwardBatch, slot: int, token_id: int) -> None:
     """Compute one more token, at position 0, whose logits nobody reads.
 
     It comes last, so that every index which SGLang derives from the requests' lengths
@@ -86,4 +94,3 @@ def _append_row(
     forward_batch.num_token_non_padded_cpu += 1
     if forward_batch.num_token_non_padded is not None:
         forward_batch.num_token_non_padded = forward_batch.num_token_non_padded + 1
-    builder.add_sink(forward_batch.out_cache_loc[-1:])
