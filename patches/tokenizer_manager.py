@@ -106,7 +106,9 @@ def handle_batch_output(
     original: Callable[..., Any], self: Any, recv_obj: Any, *args: Any, **kwargs: Any
 ) -> Any:
     if config_of(self.server_args).enabled:
-        _infos_of(self).update(compat.take_infos(recv_obj))
+        infos = compat.take_infos(recv_obj)
+        # Nobody will ask for those of a request that its client has left.
+        _infos_of(self).update((k, v) for k, v in infos.items() if k in self.rid_to_state)
     return original(self, recv_obj, *args, **kwargs)
 
 

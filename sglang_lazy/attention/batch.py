@@ -42,9 +42,8 @@ def plan_batch(forward_batch: ForwardBatch, batch: ScheduleBatch, cache: LazyPre
             sink_at = row_start + width - 1
             if not is_decode:
                 req_to_token[req.req_pool_idx, -1] = state.sink_slot[0]
-                slot = int(state.sink_slot)
-                if cache.take_unwritten_sink(slot):
-                    unwritten.append((slot, sink_at, state.prompt.context[0]))
+                if cache.take_unwritten_sink(state.sink_slot):
+                    unwritten.append((int(state.sink_slot), sink_at, state.prompt.context[0]))
         builder.add_prompt(row_start, seq_len, num_queries, state.layout, sink_at)
     if not is_decode:
         forward_batch.positions = _positions(forward_batch, batch.reqs, seq_lens, query_lens)

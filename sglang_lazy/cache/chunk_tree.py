@@ -141,15 +141,16 @@ class ChunkTree(RadixCache):
         self._unwritten_sinks.add(int(slot))
         return SegmentHit(stored.slots, stored.node)
 
-    def take_unwritten_sink(self, slot: int) -> bool:
-        """Whether the caller's pass must write this sink; true once per sink.
+    def take_unwritten_sink(self, slot: torch.Tensor) -> bool:
+        """Whether the caller's pass must write this sink, int64 ``[1]``; true once per sink.
 
         Passes run in the order in which they are planned, so a later pass may
         rely on it without waiting.
         """
-        if slot not in self._unwritten_sinks:
+        # Reading the slot waits for the device, so only where there is something to find.
+        if not self._unwritten_sinks or int(slot) not in self._unwritten_sinks:
             return False
-        self._unwritten_sinks.remove(slot)
+        self._unwritten_sinks.remove(int(slot))
         return True
 
     def inc_lock_ref(self, node: TreeNode | NodeBundle) -> Any:
