@@ -25,32 +25,30 @@ def plan_batch(forward_batch: ForwardBatch, batch: ScheduleBatch, cache: LazyPre
     seq_lens = batch.seq_lens_cpu.tolist()
     is_decode = forward_batch.forward_mode.is_decode()
     query_lens = [1] * len(batch.reqs) if is_decode else list(batch.extend_lens)
-    req_to_token = cache.req_to_token_pool.req_to_token
-    width = req_to_token.shape[1]
+    # One column more than the longest row, for the slot of a sink.
+    width = max(seq_lens) + 1
+    rows = cache.req_to_token_pool.req_to_token[forward_batch.req_pool_indices, :width]
     builder = PlanBuilder()
-    unwritten: list[tuple[int, int, int]] = []
-    for req, seq_len, num_queries in zip(batch.reqs, seq_lens, query_lens, strict=True):
-        row_start = req.req_pool_idx * width
+    unwritten: list[tuple[int, int, int]] = []  # slot, its place in `rows`, token id
+    for i, req in enumerate(batch.reqs):
         state = admitted_state(req)
         if state is None:
-            builder.add_plain(row_start, seq_len, num_queries)
+            builder.add_plain(i * width, seq_lens[i], query_lens[i])
             continue
         assert state.layout is not None
         sink_at = None
         if state.sink_slot is not None:
-            # The row's last place lies beyond the longest prompt: it holds the sink's slot.
-            sink_at = row_start + width - 1
-            if not is_decode:
-                req_to_token[req.req_pool_idx, -1] = state.sink_slot[0]
-                if cache.take_unwritten_sink(state.sink_slot):
-                    unwritten.append((int(state.sink_slot), sink_at, state.prompt.context[0]))
-        builder.add_prompt(row_start, seq_len, num_queries, state.layout, sink_at)
+            rows[i, -1] = state.sink_slot[0]
+            sink_at = (i + 1) * width - 1
+            if not is_decode and cache.take_unwritten_sink(state.sink_slot):
+                unwritten.append((int(state.sink_slot), sink_at, state.prompt.context[0]))
+        builder.add_prompt(i * width, seq_lens[i], query_lens[i], state.layout, sink_at)
     if not is_decode:
         forward_batch.positions = _positions(forward_batch, batch.reqs, seq_lens, query_lens)
         for slot, sink_at, token_id in unwritten:
             _append_row(forward_batch, slot, token_id)
             builder.add_sink(sink_at)
-    plan = builder.build(req_to_token.view(-1))
+    plan = builder.build(rows.view(-1))
     # A declared field: it survives the copies that SGLang makes of a ForwardBatch.
     forward_batch.model_specific_states = {_PLAN: plan}
 

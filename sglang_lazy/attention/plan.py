@@ -21,8 +21,9 @@ class AttentionPlan:
         span_start: int64 ``[num_spans]``, first entry of each span in ``kv_indices``.
         span_len: int32 ``[num_spans]``.
         position_offsets: int32 ``[num_spans]``, Δ of each span.
-        kv_indices: slots, on the device; ``req_to_token`` itself, flattened, so that
-            making a plan copies no slot.
+        kv_indices: int32 ``[num_keys]``, slots, on the device: the requests' rows of
+            ``req_to_token`` one after the other. A copy, since SGLang's scheduler may
+            give a row to another request while the pass still runs.
     """
 
     qo_indptr: torch.Tensor
