@@ -24,8 +24,13 @@ class SegmentedGenerateReqInput(GenerateReqInput):
     chunk_context: Any = None
 
     def __post_init__(self) -> None:
-        self.text, self.input_ids = structured_inputs(  # type: ignore[has-type]
-            self.text, self.input_ids, self.segments, self.document_spans, self.chunk_context
+        given = vars(self)
+        given["text"], given["input_ids"] = structured_inputs(
+            given["text"],
+            given["input_ids"],
+            self.segments,
+            self.document_spans,
+            self.chunk_context,
         )
         self.segments = self.document_spans = self.chunk_context = None
 

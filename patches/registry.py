@@ -14,6 +14,7 @@ HOOK_MODULES = (
     "engine",
     "forward_batch",
     "generate_request",
+    "model_runner",
     "server_args",
     "tokenizer_manager",
 )

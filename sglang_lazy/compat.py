@@ -96,9 +96,60 @@ def write_kv(
     """Store a pass's keys and values, ``[num_tokens, num_kv_heads, head_dim]`` each."""
     from sglang.srt.mem_cache.memory_pool import KVWriteLoc
 
-    pool.set_kv_buffer(layer, KVWriteLoc(out_cache_loc, None), k, v)
+    where = KVWriteLoc(out_cache_loc, None)
+    if layer.k_scale is None:
+        pool.set_kv_buffer(layer, where, k, v)
+    else:
+        # The pool divides in place.
+        pool.set_kv_buffer(layer, where, k.clone(), v.clone(), layer.k_scale, layer.v_scale)
 
 
 def resolved_settings(server_args: Any) -> Mapping[str, Any]:
     """What SGLang runs with, by field name."""
     return vars(server_args)
+
+
+def decode_mode() -> Any:
+    from sglang.srt.model_executor.forward_batch_info import ForwardMode
+
+    return ForwardMode.DECODE
+
+
+def capture_decode_graphs(model_runner: Any, attn_backend: Any) -> Any:
+    """A further set of SGLang's decode graphs, with ``attn_backend`` inside."""
+    runner_class = model_runner._decode_cuda_graph_runner_cls()
+    return runner_class(model_runner, attn_backend=attn_backend)
+
+
+def needs_last_logits_only(forward_batch: Any) -> bool:
+    """Whether a pass asks for nothing but the logits of each request's last token."""
+    if forward_batch.forward_mode.is_decode():
+        return True
+    wants_input_logprobs = forward_batch.return_logprob and any(
+        start < length
+        for start, length in zip(
+            forward_batch.extend_logprob_start_lens_cpu or (),
+            forward_batch.extend_seq_lens_cpu or (),
+            strict=True,
+        )
+    )
+    return (
+        forward_batch.forward_mode.is_extend()
+        and not wants_input_logprobs
+        and not forward_batch.capture_hidden_mode.need_capture()
+    )
+
+
+def model_output(logits_output: Any) -> Any:
+    """What ``ModelRunner._forward_raw`` returns for a pass that ran in a graph."""
+    from sglang.srt.model_executor.model_runner import ModelRunnerOutput
+
+    return ModelRunnerOutput(logits_output=logits_output, can_run_graph=True)
+
+
+def has_decode_graphs(model_runner: Any) -> bool:
+    """Whether SGLang replays CUDA graphs when it decodes."""
+    from sglang.srt.model_executor.runner.decode_cuda_graph_runner import DecodeCudaGraphRunner
+
+    runner = getattr(model_runner, "decode_cuda_graph_runner", None)
+    return isinstance(runner, DecodeCudaGraphRunner) and "cuda" in str(model_runner.device)

@@ -17,7 +17,6 @@ def forced_settings() -> dict[str, Any]:
     return {
         "radix_cache_backend": RADIX_CACHE_BACKEND,
         "page_size": 1,
-        "disable_cuda_graph": True,
     }
 
 

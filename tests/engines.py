@@ -1,4 +1,8 @@
-"""One SGLang engine or HTTP server at a time, on the CPU in fp32, with strict checks."""
+"""One SGLang server at a time, on the CPU in fp32, with strict checks.
+
+Servers are processes of their own, as users start them: one that dies fails the test
+that asked it, not the test run.
+"""
 
 import contextlib
 import os
@@ -28,13 +32,17 @@ SMALL_FP32_CPU = {
     "disable_cuda_graph": True,
     "skip_server_warmup": True,
     "random_seed": 0,
+    "sleep_on_idle": True,  # leave the cores to the oracle
+    "watchdog_timeout": 120,
 }
 START_SECONDS = 180
+FLUSH_SECONDS = 20
+REQUEST_SECONDS = 120
 
 
 @dataclass(frozen=True)
 class Completion:
-    """One answer of an engine or of `/generate`."""
+    """One answer of `/generate` or of `Engine.generate`."""
 
     text: str
     token_ids: list[int]
@@ -67,46 +75,6 @@ class Completion:
         return self.meta_info["chunk_cache"]
 
 
-class EngineSlot:
-    """Holds one running `sglang.Engine`; asking for another configuration replaces it."""
-
-    def __init__(self, model_dir: Path) -> None:
-        self.model_dir = model_dir
-        self._engine: Any = None
-        self._config: dict[str, Any] | None = None
-
-    def get(self, **config: Any) -> Any:
-        """The engine with these server arguments, its cache empty."""
-        if config != self._config:
-            self.close()
-            self._engine = self._start(config)
-            self._config = config
-        try:
-            flushed = self._engine.flush_cache()
-        except BaseException:
-            self.close()
-            raise
-        assert flushed.success, "flush_cache was refused: a request is still running"
-        return self._engine
-
-    def close(self) -> None:
-        engine, self._engine, self._config = self._engine, None, None
-        if engine is not None:
-            engine.shutdown()
-
-    def _start(self, config: Mapping[str, Any]) -> Any:
-        import sglang
-
-        os.environ.update(STRICT_CHECKS)
-        engine = sglang.Engine(model_path=str(self.model_dir), **{**SMALL_FP32_CPU, **config})
-        # The first request installs SGLang's SIGQUIT handler, which kills this whole
-        # process when the scheduler dies. Let that be one failed test instead: the
-        # request in progress raises "Event loop stopped before Future completed".
-        engine.generate("Hello", {"max_new_tokens": 1})
-        engine.loop.add_signal_handler(signal.SIGQUIT, engine.loop.stop)
-        return engine
-
-
 def command_line(config: Mapping[str, Any]) -> list[str]:
     """Server arguments as flags: `{"chunk_cache": "lazy"}` is `--chunk-cache lazy`."""
     flags: list[str] = []
@@ -131,15 +99,23 @@ class Server:
     process: subprocess.Popen
 
     def post(self, path: str, **fields: Any) -> requests.Response:
-        return requests.post(self.url + path, json=fields, timeout=120)
+        try:
+            return requests.post(self.url + path, json=fields, timeout=REQUEST_SECONDS)
+        except requests.RequestException as error:
+            raise RuntimeError(f"{path} got no answer: {error}\n{self.log_tail()}") from None
 
-    def generate(self, **fields: Any) -> Completion:
+    def generate(self, **fields: Any) -> Any:
+        """The output of `/generate`: one object, or a list for a batch."""
         response = self.post("/generate", **fields)
         assert response.status_code == 200, response.text
-        return Completion.of(response.json())
+        return response.json()
 
     def flush_cache(self) -> None:
-        self.post("/flush_cache").raise_for_status()
+        """Empty the cache, as soon as the scheduler has put away the last request."""
+        self.post(f"/flush_cache?timeout={FLUSH_SECONDS}").raise_for_status()
+
+    def has_died(self) -> bool:
+        return self.process.poll() is not None
 
     def log_tail(self, num_chars: int = 8000) -> str:
         return self.log.read_text(errors="replace")[-num_chars:]
@@ -147,7 +123,7 @@ class Server:
     def wait_until_healthy(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            if self.process.poll() is not None:
+            if self.has_died():
                 break
             with contextlib.suppress(requests.RequestException):
                 if requests.get(self.url + "/health", timeout=10).status_code == 200:
@@ -179,7 +155,8 @@ def running_server(
         try:
             server.wait_until_healthy()
             yield server
-            assert process.poll() is None, f"the server died:\n{server.log_tail()}"
+            if server.has_died():
+                print(f"the server died:\n{server.log_tail()}", file=sys.stderr)
         finally:
             kill_group(process)
 
@@ -191,3 +168,26 @@ def kill_group(process: subprocess.Popen) -> None:
             os.killpg(process.pid, signum)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=10)
+
+
+class ServerSlot:
+    """Holds one running server; asking for another configuration replaces it."""
+
+    def __init__(self, model_dir: Path) -> None:
+        self._model_dir = model_dir
+        self._stack = contextlib.ExitStack()
+        self._server: Server | None = None
+        self._config: dict[str, Any] | None = None
+
+    def get(self, **config: Any) -> Server:
+        """The server with these arguments, its cache empty."""
+        if self._server is None or config != self._config or self._server.has_died():
+            self.close()
+            self._server = self._stack.enter_context(running_server(self._model_dir, **config))
+            self._config = config
+        self._server.flush_cache()
+        return self._server
+
+    def close(self) -> None:
+        self._server = None
+        self._stack.close()

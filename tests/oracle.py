@@ -90,10 +90,12 @@ class Oracle:
         segments: Sequence[Segment],
         mode: Mode = "none",
         sink_token_id: int | None = None,
+        start: int = 0,
     ) -> torch.Tensor:
-        """Log-softmax [num_tokens, vocab_size]; row p predicts the token at p + 1.
+        """Log-softmax [num_tokens - start, vocab_size] of the prompt's tokens from `start` on.
 
-        Generated tokens are scored by appending them to the last text segment.
+        The row of token p predicts token p + 1. Generated tokens are scored by
+        appending them to the prompt as text.
         """
         segments = [(kind, list(ids)) for kind, ids in segments if len(ids)]
         tokens = lay_out(segments, mode, sink_token_id)
@@ -106,4 +108,4 @@ class Oracle:
             use_cache=False,
         ).last_hidden_state[0]
         prompt_rows = [i for i, t in enumerate(tokens) if not t.private and t.position >= 0]
-        return self.model.lm_head(hidden[prompt_rows]).float().log_softmax(dim=-1)
+        return self.model.lm_head(hidden[prompt_rows[start:]]).float().log_softmax(dim=-1)

@@ -149,3 +149,54 @@ def decode_attention(
         v_scale=v_scale,
         lse=lse,
     )
+
+
+def rotate_gather(
+    q: torch.Tensor,
+    rows: torch.Tensor,
+    position_offsets: torch.Tensor,
+    cos_sin_cache: torch.Tensor,
+    *,
+    is_neox_style: bool,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Compute ``out[i] = R(-position_offsets[i]) q[rows[i]]``; see ``rotate_gather.py``."""
+    if out is None:
+        out = q.new_empty((len(rows), *q.shape[1:]))
+    for i, (row, offset) in enumerate(
+        zip(rows.tolist(), position_offsets.tolist(), strict=True)
+    ):
+        out[i] = rotate_back(q[row], offset, cos_sin_cache, is_neox_style).to(out.dtype)
+    return out
+
+
+def merge_state(
+    partial_o: torch.Tensor,
+    partial_lse: torch.Tensor,
+    merge_rows: torch.Tensor,
+    merge_indptr: torch.Tensor,
+    merge_indices: torch.Tensor,
+    out: torch.Tensor,
+    *,
+    num_merge_rows: torch.Tensor | None = None,
+    lse: torch.Tensor | None = None,
+    external_o: torch.Tensor | None = None,
+    external_lse: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Write the combined result of each row in ``merge_rows``; see ``merge_state.py``."""
+    rows, indptr = merge_rows.tolist(), merge_indptr.tolist()
+    if num_merge_rows is not None:
+        rows = rows[: int(num_merge_rows)]
+    for i, row in enumerate(rows):
+        index = merge_indices[indptr[i] : indptr[i + 1]].long()
+        o, o_lse = partial_o[index].float(), partial_lse[index]
+        if external_o is not None and external_lse is not None:
+            o = torch.cat((o, external_o[row : row + 1].float()))
+            o_lse = torch.cat((o_lse, external_lse[row : row + 1]))
+        total = torch.logsumexp(o_lse, dim=0)
+        # No result, or only such as saw no key: zero.
+        weight = torch.nan_to_num(torch.exp(o_lse - total))
+        out[row] = (weight[..., None] * o).sum(0).to(out.dtype)
+        if lse is not None:
+            lse[row] = total
+    return out

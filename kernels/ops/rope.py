@@ -6,7 +6,7 @@ Keys are stored rotated at local positions. With a document's offset Δ
     <R(p) q, R(p_k) k> = <R(-Δ) [R(p) q], R(p_k - Δ) k>
 
 so a query that the model has rotated at its logical position p is rotated back
-by :math:`\Delta`, once per span of keys, and the keys are read as they lie.
+by Δ, once per span of keys, and the keys are read as they lie.
 """
 
 from __future__ import annotations

@@ -9,13 +9,14 @@ from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 
 from sglang_lazy import compat
 from sglang_lazy.attention.batch import plan_of
-from sglang_lazy.attention.plan import AttentionPlan
+from sglang_lazy.attention.executor import PlannedPass, plan_pass
 from sglang_lazy.attention.rotary import LayerRotary, find_rotaries
-from sglang_lazy.kernels.reference import extend_attention
 
 if TYPE_CHECKING:
     from sglang.srt.layers.radix_attention import RadixAttention
     from sglang.srt.model_executor.forward_batch_info import ForwardBatch
+
+    from sglang_lazy.attention.graphs import SpanGraphs
 
 
 class LazyAttnMixin(AttentionBackend):
@@ -27,11 +28,14 @@ class LazyAttnMixin(AttentionBackend):
 
     token_to_kv_pool: Any
     _rotaries: dict[int, LayerRotary]
-    _plan: AttentionPlan | None = None
+    _pass: PlannedPass | None = None
+    span_graphs: SpanGraphs | None = None
 
     def init_forward_metadata(self, forward_batch: ForwardBatch) -> None:
-        super().init_forward_metadata(forward_batch)  # type: ignore[misc]
-        self._plan = plan_of(forward_batch)
+        plan = plan_of(forward_batch)
+        self._pass = None if plan is None else plan_pass(plan)
+        if plan is None:
+            super().init_forward_metadata(forward_batch)
 
     def forward_extend(
         self,
@@ -43,10 +47,10 @@ class LazyAttnMixin(AttentionBackend):
         save_kv_cache: bool = True,
         **kwargs: Any,
     ) -> torch.Tensor:
-        if self._plan is None:
-            stock = super().forward_extend  # type: ignore[misc]
+        if self._pass is None:
+            stock = super().forward_extend
             return stock(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)
-        return self._forward_spans(self._plan, q, k, v, layer, forward_batch, save_kv_cache)
+        return self._forward_spans(self._pass, q, k, v, layer, forward_batch, save_kv_cache)
 
     def forward_decode(
         self,
@@ -58,14 +62,14 @@ class LazyAttnMixin(AttentionBackend):
         save_kv_cache: bool = True,
         **kwargs: Any,
     ) -> torch.Tensor:
-        if self._plan is None:
-            stock = super().forward_decode  # type: ignore[misc]
+        if self._pass is None:
+            stock = super().forward_decode
             return stock(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)
-        return self._forward_spans(self._plan, q, k, v, layer, forward_batch, save_kv_cache)
+        return self._forward_spans(self._pass, q, k, v, layer, forward_batch, save_kv_cache)
 
     def _forward_spans(
         self,
-        plan: AttentionPlan,
+        planned: PlannedPass,
         q: torch.Tensor,
         k: torch.Tensor | None,
         v: torch.Tensor | None,
@@ -76,26 +80,13 @@ class LazyAttnMixin(AttentionBackend):
         # Keys first: text may attend to documents of the same pass.
         if save_kv_cache and k is not None and v is not None:
             compat.write_kv(self.token_to_kv_pool, layer, forward_batch.out_cache_loc, k, v)
-        q = q.reshape(-1, layer.tp_q_head_num, layer.qk_head_dim)
-        out = torch.empty_like(q)
-        rotary = self._rotaries[layer.layer_id]
-        extend_attention(
-            q,
+        return planned.attend(
+            q.reshape(-1, layer.tp_q_head_num, layer.qk_head_dim),
             self.token_to_kv_pool.get_key_buffer(layer.layer_id),
             self.token_to_kv_pool.get_value_buffer(layer.layer_id),
-            out,
-            plan.qo_indptr,
-            plan.span_indptr,
-            plan.span_start,
-            plan.span_len,
-            plan.position_offsets,
-            plan.kv_indices,
-            rotary.cos_sin_cache,
-            is_neox_style=rotary.is_neox_style,
-            sm_scale=layer.scaling,
-            logit_cap=layer.logit_cap,
+            layer,
+            self._rotaries[layer.layer_id],
         )
-        return out.flatten(1)
 
 
 def make_lazy(backend: Any, model: torch.nn.Module) -> Any:
@@ -109,3 +100,13 @@ def make_lazy(backend: Any, model: torch.nn.Module) -> Any:
     # SGLang asks backends for their class in places, so a subclass and not a wrapper.
     backend.__class__ = type(f"Lazy{stock.__name__}", (LazyAttnMixin, stock), {})
     return backend
+
+
+def capture_span_graphs(model_runner: Any) -> None:
+    """Capture graphs for passes with documents, where SGLang has captured its own."""
+    if not compat.has_decode_graphs(model_runner):
+        return
+    from sglang_lazy.attention.graphs import SpanGraphs
+
+    backend = model_runner.attn_backend
+    backend.span_graphs = SpanGraphs(model_runner, backend._rotaries)

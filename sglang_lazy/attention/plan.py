@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
+import numpy as np
 import torch
 
 from sglang_lazy.cache.layout import PromptLayout, Span
@@ -12,7 +14,7 @@ from sglang_lazy.cache.layout import PromptLayout, Span
 
 @dataclass(frozen=True)
 class AttentionPlan:
-    """Query segments and the key spans they attend to.
+    """Query segments and the key spans they attend to; NumPy arrays but for the slots.
 
     Attributes:
         qo_indptr: int32 ``[num_segments + 1]``, query rows of each segment.
@@ -21,21 +23,38 @@ class AttentionPlan:
         span_start: int64 ``[num_spans]``, first entry of each span in ``kv_indices``.
         span_len: int32 ``[num_spans]``.
         position_offsets: int32 ``[num_spans]``, Δ of each span.
+        span_ids: int64 ``[num_spans]``, where spans of equal id hold the same keys; None
+            where spans were merged, so that no two of them can.
         kv_indices: int32 ``[num_keys]``, slots, on the device: the requests' rows of
             ``req_to_token`` one after the other. A copy, since SGLang's scheduler may
             give a row to another request while the pass still runs.
     """
 
-    qo_indptr: torch.Tensor
-    span_indptr: torch.Tensor
-    span_start: torch.Tensor
-    span_len: torch.Tensor
-    position_offsets: torch.Tensor
+    qo_indptr: np.ndarray
+    span_indptr: np.ndarray
+    span_start: np.ndarray
+    span_len: np.ndarray
+    position_offsets: np.ndarray
+    span_ids: np.ndarray | None
     kv_indices: torch.Tensor
+
+    @property
+    def num_queries(self) -> int:
+        return int(self.qo_indptr[-1])
+
+    @property
+    def is_decode(self) -> bool:
+        """Whether each request has one row, and spans are as they were stored."""
+        return self.span_ids is not None
+
+    @property
+    def shares_spans(self) -> bool:
+        """Whether several requests hold the same keys."""
+        return self.span_ids is not None and int(self.span_ids.max()) + 1 < len(self.span_ids)
 
 
 class PlanBuilder:
-    """Collects a batch's query segments, request by request, in the order of its rows.
+    """Collects the query segments of a pass that computes prompts, request by request.
 
     A request is named by ``row_start``, where its row begins in ``kv_indices``.
     """
@@ -91,16 +110,14 @@ class PlanBuilder:
         self._add_segment(1, [], Span(sink_at, 1, 0))
 
     def build(self, kv_indices: torch.Tensor) -> AttentionPlan:
-        def column(values: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-            return torch.tensor(values, dtype=dtype, device=kv_indices.device)
-
         starts, lengths, offsets = zip(*self._spans, strict=True)
         return AttentionPlan(
-            qo_indptr=column(self._qo_indptr, torch.int32),
-            span_indptr=column(self._span_indptr, torch.int32),
-            span_start=column(starts, torch.int64),
-            span_len=column(lengths, torch.int32),
-            position_offsets=column(offsets, torch.int32),
+            qo_indptr=np.array(self._qo_indptr, np.int32),
+            span_indptr=np.array(self._span_indptr, np.int32),
+            span_start=np.array(starts, np.int64),
+            span_len=np.array(lengths, np.int32),
+            position_offsets=np.array(offsets, np.int32),
+            span_ids=None,
             kv_indices=kv_indices,
         )
 
@@ -108,3 +125,91 @@ class PlanBuilder:
         self._spans += (*before, own)
         self._span_indptr.append(len(self._spans))
         self._qo_indptr.append(self._qo_indptr[-1] + num_queries)
+
+
+@dataclass(frozen=True)
+class DecodeSpans:
+    """The spans of one request while it decodes, fixed but for the length of the last.
+
+    Attributes:
+        start: int64 ``[n]``, first place of each span in the request's row; -1 stands for
+            the place of its sink.
+        length: int32 ``[n]``; of the last span, which grows, 0.
+        position_offset: int32 ``[n]``.
+        key: int64 ``[n]``: spans of equal key, in whatever request, hold the same slots.
+    """
+
+    start: np.ndarray
+    length: np.ndarray
+    position_offset: np.ndarray
+    key: np.ndarray
+
+
+_private_keys = count(-1, -1)
+
+
+def decode_spans(
+    layout: PromptLayout | None, segment_ids: Sequence[int | None] = ()
+) -> DecodeSpans:
+    """Spans of a request that decodes; ``layout`` None: a prompt without documents.
+
+    Args:
+        layout: of a prompt with documents.
+        segment_ids: for each segment, a number below 2**31 that names its tokens' slots,
+            such as that of the tree's node that ends in it; None where it has none.
+    """
+    if layout is None:
+        spans, keys = [Span(0, 0, 0)], [next(_private_keys)]
+    else:
+        *before, own = layout.pieces
+        spans, keys = [], []
+        for piece in before:
+            spans.append(Span(piece.start, piece.length, layout.position_offset(piece.segment)))
+            named = segment_ids[piece.segment]
+            # A piece is a run of its segment's tokens, so where it begins is part of the name.
+            keys.append(next(_private_keys) if named is None else named << 32 | piece.offset)
+        if layout.text_sees_sink:
+            spans.append(Span(-1, 1, -1))
+            keys.append(next(_private_keys))
+        spans.append(Span(own.start, 0, 0))
+        keys.append(next(_private_keys))
+    starts, lengths, offsets = zip(*spans, strict=True)
+    return DecodeSpans(
+        start=np.array(starts, np.int64),
+        length=np.array(lengths, np.int32),
+        position_offset=np.array(offsets, np.int32),
+        key=np.array(keys, np.int64),
+    )
+
+
+def decode_plan(
+    requests: Sequence[DecodeSpans], seq_lens: Sequence[int], width: int, kv_indices: torch.Tensor
+) -> AttentionPlan:
+    """The plan of a step: one query row per request.
+
+    Args:
+        requests: each request's spans.
+        seq_lens: each request's keys, the one being computed included.
+        width: entries of a row in ``kv_indices``; the last is the sink's.
+        kv_indices: as in :class:`AttentionPlan`.
+    """
+    counts = [len(r.start) for r in requests]
+    row = np.repeat(np.arange(len(requests)), counts)
+    start = np.concatenate([r.start for r in requests])
+    length = np.concatenate([r.length for r in requests])
+    indptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    own = indptr[1:] - 1
+    length[own] = np.asarray(seq_lens) - start[own]
+    start = np.where(start < 0, width - 1, start) + row * width
+    key = np.concatenate([r.key for r in requests])
+    key[own] = np.iinfo(np.int64).min + np.arange(len(own))  # nobody else's
+    _, span_ids = np.unique(key, return_inverse=True)
+    return AttentionPlan(
+        qo_indptr=np.arange(len(requests) + 1, dtype=np.int32),
+        span_indptr=indptr,
+        span_start=start,
+        span_len=length,
+        position_offsets=np.concatenate([r.position_offset for r in requests]),
+        span_ids=span_ids,
+        kv_indices=kv_indices,
+    )

@@ -43,6 +43,7 @@ class RequestState:
         self.layout: PromptLayout | None = None
         self.sink_slot: torch.Tensor | None = None
         self.bundle = NodeBundle(())
+        self.decode_spans: Any = None  # derived from the layout and the bundle, when decoding
 
 
 def admitted_state(req: Req) -> RequestState | None:
@@ -121,6 +122,7 @@ class LazyPrefixCache(ChunkTree):
                 has_own_context=prompt.has_own_context,
             )
             state.bundle = bundle
+            state.decode_spans = None
             permuted = np.frombuffer(all_ids, dtype=np.int64)[state.layout.permutation]
             req.full_untruncated_fill_ids = array("q", permuted.tobytes())
             self._report(req, state.layout)
@@ -188,6 +190,7 @@ class LazyPrefixCache(ChunkTree):
             self.token_to_kv_pool_allocator.free(slots[first : stored.num_known])
             row[own_start:piece_end] = stored.slots[first:].to(row.dtype)
         state.bundle = NodeBundle(nodes)
+        state.decode_spans = None
 
     def _context_slots(self, state: RequestState, row: torch.Tensor) -> torch.Tensor:
         """int64 slots of what documents see before themselves."""

@@ -1,12 +1,12 @@
-"""Engines, servers and the tolerance of the end-to-end tests."""
+"""Servers and the tolerance of the end-to-end tests."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ..engines import Completion, EngineSlot, Server, running_server
+from ..engines import Completion, Server, ServerSlot
 from ..oracle import Mode, Oracle
 from .prompts import Prompt, Writer, load_tokenizer
 from .subject import Subject, largest_error, scored
@@ -25,28 +25,29 @@ def writer(tokenizer: Any) -> Writer:
 
 
 @pytest.fixture(scope="session")
-def tolerance(engine_slot: EngineSlot, oracle: Oracle, writer: Writer) -> float:
+def tolerance(server_slot: ServerSlot, oracle: Oracle, writer: Writer) -> float:
     """Twice the error of stock SGLang on prompts without documents, or fp32 noise."""
-    engine = engine_slot.get()
+    server = server_slot.get()
     error = 0.0
     for seed, length in enumerate((12, 150, 600)):
         prompt = Prompt.of(writer.story(seed, length))
-        completion = Completion.of(engine.generate(**prompt.request(), **scored()))
-        rows = oracle.logprobs(prompt.then(completion.token_ids[:-1]).segments)
-        error = max(error, largest_error(rows[len(prompt) - 1 :], completion))
+        completion = Completion.of(server.generate(**prompt.request(), **scored()))
+        scored_prompt = prompt.then(completion.token_ids[:-1])
+        rows = oracle.logprobs(scored_prompt.segments, start=len(prompt) - 1)
+        error = max(error, largest_error(rows, completion))
     assert error < 0.01, "stock SGLang itself is far from the oracle"
     return max(2 * error, FP32_NOISE)
 
 
 @pytest.fixture
 def make_subject(
-    engine_slot: EngineSlot, oracle: Oracle, tokenizer: Any, tolerance: float
+    server_slot: ServerSlot, oracle: Oracle, tokenizer: Any, tolerance: float
 ) -> Callable[..., Subject]:
-    """Makes a subject whose engine runs in a mode, with these further server arguments."""
+    """Makes a subject whose server runs in a mode, with these further arguments."""
 
     def make(mode: Mode, **config: Any) -> Subject:
-        engine = engine_slot.get(chunk_cache="lazy", chunk_context=mode, **config)
-        return Subject(engine, oracle, tokenizer.bos_token_id, tolerance, mode)
+        server = server_slot.get(chunk_cache="lazy", chunk_context=mode, **config)
+        return Subject(server, oracle, tokenizer.bos_token_id, tolerance, mode)
 
     return make
 
@@ -59,13 +60,11 @@ def mode(request: pytest.FixtureRequest) -> Mode:
 
 @pytest.fixture
 def subject(make_subject: Callable[..., Subject], mode: Mode) -> Subject:
-    """An engine of the test's mode, its cache empty."""
+    """A server of the test's mode, its cache empty."""
     return make_subject(mode)
 
 
-@pytest.fixture(scope="module")
-def server(model_dir: Path, engine_slot: EngineSlot, tolerance: float) -> Iterator[Server]:
-    """An HTTP server with the lazy cache, in the default mode."""
-    engine_slot.close()
-    with running_server(model_dir, chunk_cache="lazy") as server:
-        yield server
+@pytest.fixture
+def server(server_slot: ServerSlot, tolerance: float) -> Server:
+    """A server with the lazy cache in its default mode, its cache empty."""
+    return server_slot.get(chunk_cache="lazy")

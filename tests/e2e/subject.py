@@ -1,13 +1,13 @@
-"""An engine under test whose every answer is compared with the oracle."""
+"""A server under test whose every answer is compared with the oracle."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from ..engines import Completion
+from ..engines import Completion, Server
 from ..oracle import Mode, Oracle
 from .prompts import Prompt
 
@@ -46,14 +46,14 @@ def largest_error(rows: torch.Tensor, completion: Completion) -> float:
 
 @dataclass(frozen=True)
 class Subject:
-    """Asks an engine and checks the answers.
+    """Asks a server and checks the answers.
 
     Attributes:
         mode: what documents see before themselves.
         overrides: whether `mode` is asked for per request, or is the server's own.
     """
 
-    engine: Any
+    server: Server
     oracle: Oracle
     sink_token_id: int
     tolerance: float
@@ -61,55 +61,44 @@ class Subject:
     overrides: bool = False
 
     def with_mode(self, mode: Mode) -> "Subject":
-        """The same engine, with `mode` asked for in every request."""
+        """The same server, with `mode` asked for in every request."""
         return replace(self, mode=mode, overrides=True)
 
     def fields(self, prompt: Prompt) -> dict[str, Any]:
         override = self.overrides and prompt.document_spans
         return {**prompt.request(), **({"chunk_context": self.mode} if override else {})}
 
-    def rows(self, prompt: Prompt) -> torch.Tensor:
-        """The oracle's logprobs `[num_tokens, vocab_size]`; row p predicts token p + 1."""
-        return self.oracle.logprobs(prompt.segments, self.mode, self.sink_token_id)
+    def rows(self, prompt: Prompt, start: int = 0) -> torch.Tensor:
+        """The oracle's logprobs `[num_tokens - start, vocab_size]`."""
+        return self.oracle.logprobs(prompt.segments, self.mode, self.sink_token_id, start)
 
     def check(self, prompt: Prompt, completion: Completion) -> None:
-        rows = self.rows(prompt.then(completion.token_ids[:-1]))
-        error = largest_error(rows[len(prompt) - 1 :], completion)
+        rows = self.rows(prompt.then(completion.token_ids[:-1]), start=len(prompt) - 1)
+        error = largest_error(rows, completion)
         assert error <= self.tolerance, f"logprobs are off by {error:.2e} > {self.tolerance:.2e}"
 
     def ask(self, prompt: Prompt, **sampling: Any) -> Completion:
         """One greedy completion, equal to the oracle's."""
-        output = self.engine.generate(**self.fields(prompt), **scored(**sampling))
-        completion = Completion.of(output)
+        completion = self._generate(prompt, sampling)
         self.check(prompt, completion)
         return completion
 
-    def ask_at_once(
-        self, prompts: Sequence[Prompt], sampling: Mapping[str, Any] | None = None
-    ) -> list[Completion]:
+    def ask_at_once(self, prompts: Sequence[Prompt], **sampling: Any) -> list[Completion]:
         """Concurrent requests, each equal to the oracle's."""
-
-        async def gather() -> list[dict[str, Any]]:
-            return await asyncio.gather(
-                *(
-                    self.engine.async_generate(**self.fields(p), **scored(**(sampling or {})))
-                    for p in prompts
-                )
-            )
-
-        outputs = self.engine.loop.run_until_complete(gather())
-        completions = [Completion.of(output) for output in outputs]
+        with ThreadPoolExecutor(max_workers=len(prompts)) as pool:
+            completions = list(pool.map(lambda p: self._generate(p, sampling), prompts))
         for prompt, completion in zip(prompts, completions, strict=True):
             self.check(prompt, completion)
         return completions
 
+    def _generate(self, prompt: Prompt, sampling: Mapping[str, Any]) -> Completion:
+        return Completion.of(self.server.generate(**self.fields(prompt), **scored(**sampling)))
+
 
 def assert_reuse(completion: Completion, cached_tokens: int, documents: int, hits: int) -> None:
     """Exactly this much came from the cache."""
-    got = completion.chunk_cache
-    assert (completion.cached_tokens, got["documents"], got["hits"]) == (
-        cached_tokens,
-        documents,
-        hits,
-    )
-    assert got["cached_tokens"] <= completion.cached_tokens
+    chunk_cache = completion.chunk_cache
+    got = completion.cached_tokens, chunk_cache["documents"], chunk_cache["hits"]
+    expected = cached_tokens, documents, hits
+    assert got == expected, f"(cached_tokens, documents, hits) = {got}, expected {expected}"
+    assert chunk_cache["cached_tokens"] <= cached_tokens

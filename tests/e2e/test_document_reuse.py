@@ -9,6 +9,8 @@ import pytest
 from .prompts import Prompt, Writer
 from .subject import Subject, assert_reuse
 
+pytestmark = pytest.mark.server
+
 
 @pytest.mark.parametrize("length", [7, 300])
 def test_order_and_offset(subject: Subject, writer: Writer, length: int) -> None:
@@ -105,7 +107,7 @@ def test_first_writer_leaves_no_trace(subject: Subject, writer: Writer) -> None:
     follow_up = Prompt.of(writer.story(3, 17), (a,), q)
     answers = []
     for history in (secret, filler):
-        assert subject.engine.flush_cache().success
+        subject.server.flush_cache()
         subject.ask(Prompt.of(history, (a,), writer.story(4, 6)))
         answers.append(subject.ask(follow_up))
         assert answers[-1].chunk_cache["hits"] == (0 if subject.mode == "preamble" else 1)
@@ -150,4 +152,4 @@ def test_flush_forgets_documents(subject: Subject, writer: Writer) -> None:
     for _ in range(2):
         assert_reuse(subject.ask(prompt), 0, documents=1, hits=0)
         assert_reuse(subject.ask(prompt), len(prompt) - 1, documents=1, hits=1)
-        assert subject.engine.flush_cache().success
+        subject.server.flush_cache()

@@ -1,17 +1,9 @@
-def test_two(engine_slot):
-    e=engine_slot.get(chunked_prefill_size=64)
-    e.generate("Hello there", {"max_new_tokens": 2})
-    import os, signal, time, psutil
-    kids=[p for p in psutil.Process().children(recursive=True)]
-    for p in kids:
-        if "scheduler" in p.name() or "scheduler" in " ".join(p.cmdline()): p.kill()
-    time.sleep(1.5)
-    try:
-        e.generate("Hello there", {"max_new_tokens": 2})
-    except RuntimeError as e:
-        print("CRASH SEEN", e)
-    try: engine_slot.get(chunked_prefill_size=64).generate("Hello there", {"max_new_tokens": 2})
-    except Exception as e:
-        print("CRASH SEEN", repr(e))
-def test_three(engine_slot):
-    print(engine_slot.get().generate("Hello there", {"max_new_tokens": 2})["text"])
+import time
+def test_time(subject, writer):
+    from .prompts import Prompt
+    from .subject import scored
+    for i in range(4):
+        p = Prompt.of(writer.story(1+i, 20), (writer.story(7, 60),), (writer.story(8, 40),), writer.story(9, 30))
+        t=time.time(); o=subject.server.generate(**subject.fields(p), **scored()); t1=time.time(); subject.rows(p, 149); t2=time.time()
+        subject.server.flush_cache(); t3=time.time()
+        print(f"ask {t1-t:.2f} oracle {t2-t1:.2f} flush {t3-t2:.2f}")

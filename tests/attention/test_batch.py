@@ -1,0 +1,175 @@
+"""From requests over a cache to what each query row reads, and at which distance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sglang_lazy.attention.batch import plan_batch, plan_of
+
+from ..cache.pool import SINK
+from ..cache.prompts import Content, Prompt, doc, text
+from ..cache.simulation import Running, Simulation
+from ..cache.test_prefix_cache_random import prompts
+
+Read = Counter[tuple[Content, int]]  # content of a key, distance that its score sees
+
+
+def batch_of(runs: list[Running], is_decode: bool) -> tuple[Any, Any]:
+    """What SGLang hands over: its ForwardBatch and its ScheduleBatch, as far as they are read."""
+    seq_lens = [run.req.kv_committed_len for run in runs]
+    query_lens = [1 if is_decode else run.req.extend_range.length for run in runs]
+    spans = [range(n - k, n) for n, k in zip(seq_lens, query_lens, strict=True)]
+    count = sum(query_lens)
+    forward_batch = SimpleNamespace(
+        forward_mode=SimpleNamespace(is_decode=lambda: is_decode),
+        req_pool_indices=torch.tensor([run.req.req_pool_idx for run in runs]),
+        seq_lens=torch.tensor(seq_lens),
+        positions=torch.tensor([i for span in spans for i in span]),
+        input_ids=torch.zeros(count, dtype=torch.int64),
+        out_cache_loc=torch.zeros(count, dtype=torch.int64),
+        extend_num_tokens=None if is_decode else count,
+        num_token_non_padded_cpu=count,
+        num_token_non_padded=torch.tensor(count),
+        model_specific_states=None,
+    )
+    batch = SimpleNamespace(
+        reqs=[run.req for run in runs],
+        seq_lens_cpu=torch.tensor(seq_lens),
+        extend_lens=None if is_decode else query_lens,
+    )
+    return forward_batch, batch
+
+
+def stored_position(content: Content) -> int:
+    """Rotary position at which a key was stored."""
+    _, before, tokens = content  # type: ignore[misc]
+    skipped = 0 if before == "path" else sum(len(ids) for _, ids in before[2])
+    return skipped + len(tokens) - 1
+
+
+def reads(sim: Simulation, forward_batch: Any) -> list[Read]:
+    """What each query row reads, by the plan."""
+    plan = plan_of(forward_batch)
+    assert plan is not None
+    slots, positions = plan.kv_indices.tolist(), forward_batch.positions.tolist()
+    spans = [c.tolist() for c in (plan.span_start, plan.span_len, plan.position_offsets)]
+    found: list[Read] = []
+    qo, span_indptr = pairwise(plan.qo_indptr.tolist()), pairwise(plan.span_indptr.tolist())
+    for (first, end), (low, high) in zip(qo, span_indptr, strict=True):
+        for row in range(first, end):
+            read: Read = Counter()
+            for s in range(low, high):
+                start, length, offset = (column[s] for column in spans)
+                hidden = end - 1 - row if s == high - 1 else 0
+                for slot in slots[start : start + length - hidden]:
+                    content = sim.written[slot]
+                    read[content, positions[row] - offset - stored_position(content)] += 1
+            found.append(read)
+    return found
+
+
+def expected_reads(run: Running, logical: int) -> Read:
+    """What the token at a logical position attends to (docs/design.md)."""
+    prompt, contents = run.prompt, run.prompt.contents(run.ids)
+    segment = max(i for i, start in enumerate(prompt.starts) if start <= logical)
+    is_document, tokens = prompt.segments[segment]
+    if is_document:
+        own = (*prompt.context, *tokens)
+        place = len(prompt.context) + logical - prompt.starts[segment]
+        return Counter(
+            ((prompt.namespace, "path", own[: i + 1]), place - i) for i in range(place + 1)
+        )
+    read = Counter(
+        (content, logical - i) for i, content in enumerate(sum(contents, [])[: logical + 1])
+    )
+    if prompt.mode == "sink" and prompt.segments[0][0]:
+        read[prompt.sink_content, logical + 1] += 1  # as if it stood at -1
+    return read
+
+
+def check(sim: Simulation, runs: list[Running], is_decode: bool = False) -> None:
+    forward_batch, batch = batch_of(runs, is_decode)
+    rows = len(forward_batch.positions)
+    plan_batch(forward_batch, batch, sim.cache)
+    new_sinks = forward_batch.out_cache_loc[rows:].tolist()
+    for slot in new_sinks:
+        sim.written[slot] = (None, "path", (SINK,))
+    expected = []
+    for run in runs:
+        end = run.req.kv_committed_len
+        start = end - 1 if is_decode else run.req.extend_range.start
+        expected += [expected_reads(run, logical) for logical in run.permutation()[start:end]]
+    got = reads(sim, forward_batch)
+    assert got[:rows] == expected
+    # Rows of sinks come last and see themselves only.
+    assert got[rows:] == [Counter({(sim.written[slot], 0): 1}) for slot in new_sinks]
+    assert forward_batch.positions[rows:].tolist() == [0] * len(new_sinks)
+    assert forward_batch.input_ids[rows:].tolist() == [SINK] * len(new_sinks)
+    if not is_decode:
+        assert forward_batch.extend_num_tokens == rows + len(new_sinks)
+    assert forward_batch.num_token_non_padded_cpu == rows + len(new_sinks)
+    assert int(forward_batch.num_token_non_padded) == rows + len(new_sinks)
+
+
+# Without namespaces of their own, so that there is one sink.
+shared_prompts = prompts().map(lambda prompt: Prompt(prompt.segments, prompt.mode))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    warm=st.lists(shared_prompts, max_size=2),
+    batch=st.lists(shared_prompts, min_size=1, max_size=3),
+    chunk=st.integers(1, 9),
+)
+def test_each_row_reads_what_its_token_attends_to(
+    warm: list[Prompt], batch: list[Prompt], chunk: int
+) -> None:
+    sim = Simulation()
+    if len(batch) > 1:  # a sink that one request has yet to write is no hit for another
+        warm = [*warm, Prompt.of(doc(9), text(9), mode="sink")]
+    for prompt in warm:
+        sim.serve(prompt)
+    runs = [sim.start(prompt) for prompt in batch]
+    while active := [run for run in runs if not run.is_prefilled]:
+        for run in active:
+            sim.compute(run, chunk, writes_sink=False)
+        check(sim, active)
+        for run in active:
+            sim.store(run)
+        sim.check()
+    for token in (3, 4):
+        for run in runs:
+            sim.decode(run, token)
+        check(sim, runs, is_decode=True)
+
+
+def test_sink_is_written_by_the_first_pass_that_uses_it() -> None:
+    sim = Simulation()
+    one, other = (sim.start(Prompt.of(d, text(7), mode="sink")) for d in (doc(5), doc(6)))
+    sim.compute(one, writes_sink=False)
+    forward_batch, batch = batch_of([one], False)
+    plan_batch(forward_batch, batch, sim.cache)
+    assert forward_batch.input_ids.tolist()[2:] == [SINK]
+    sim.compute(other, writes_sink=False)
+    forward_batch, batch = batch_of([other], False)
+    plan_batch(forward_batch, batch, sim.cache)
+    assert len(forward_batch.input_ids) == 2
+
+
+def test_plan_is_a_copy_of_the_rows() -> None:
+    """SGLang may give a row to another request while the pass still runs."""
+    sim = Simulation()
+    run = sim.start(Prompt.of(doc(5), text(7)))
+    sim.compute(run)
+    forward_batch, batch = batch_of([run], False)
+    plan_batch(forward_batch, batch, sim.cache)
+    before = plan_of(forward_batch).kv_indices.clone()
+    sim.row(run).fill_(99)
+    assert torch.equal(plan_of(forward_batch).kv_indices, before)

@@ -1,0 +1,28 @@
+"""Kernel tests run on the GPU where there is one, else in Triton's interpreter."""
+
+import os
+import sys
+
+import pytest
+import torch
+
+HAS_GPU = torch.cuda.is_available()
+if not HAS_GPU and os.environ.get("TRITON_INTERPRET") != "1":
+    if "triton" in sys.modules:
+        raise pytest.UsageError(
+            "Triton was imported before its interpreter was chosen; "
+            "set TRITON_INTERPRET=1 to run the kernel tests without a GPU"
+        )
+    os.environ["TRITON_INTERPRET"] = "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip = pytest.mark.skip(reason="needs a CUDA GPU")
+    for item in items:
+        if item.get_closest_marker("gpu") and not HAS_GPU:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def device() -> torch.device:
+    return torch.device("cuda" if HAS_GPU else "cpu")
