@@ -96,7 +96,7 @@ def time_documents(cached_tokens: int, repeats: int) -> float:
         req = new_request(token_ids, PromptShape(len(token_ids), tuple(spans), "sink"))
         times.append(milliseconds(lambda req=req: req.init_next_round_input(cache)))
         hit = len(req.prefix_indices)
-        assert hit == DOCUMENTS * DOCUMENT_TOKENS + 1, f"{hit} tokens hit"
+        assert hit >= DOCUMENTS * DOCUMENT_TOKENS + 1, f"only {hit} tokens hit"
     return median(times)
 
 

@@ -55,6 +55,9 @@ class Question(NamedTuple):
     """What the rest of a right answer contains."""
     order: tuple[str, ...]
 
+    def is_answered_by(self, text: str) -> bool:
+        return self.answer.lower() in text.lower()
+
 
 QUESTIONS = (
     Question(

@@ -102,7 +102,10 @@ def exit_on_signals() -> Iterator[None]:
     def leave(signum: int, frame: object) -> None:
         raise SystemExit(128 + signum)
 
-    previous = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    signals = [signal.SIGTERM, signal.SIGHUP]
+    # Under nohup, SIGHUP is ignored and stays so.
+    signals = [number for number in signals if signal.getsignal(number) != signal.SIG_IGN]
+    previous = {number: signal.signal(number, leave) for number in signals}
     try:
         yield
     finally:

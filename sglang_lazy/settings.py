@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -85,8 +84,10 @@ def check_given(settings: Mapping[str, Any]) -> None:
                 f"--chunk-cache lazy does not support {_flag(field)} {value}: "
                 "leave the option out, it is set as needed"
             )
+    from sglang.srt.environ import envs
+
     for field in ("SGLANG_RUST_SERVER", "SGLANG_RADIX_FORCE_MISS"):
-        if os.environ.get(field, "").lower() in ("1", "true"):
+        if getattr(envs, field).get():
             raise ValueError(f"--chunk-cache lazy does not support the environment's {field}")
     _refuse(settings)
 

@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -7,6 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+
+if not torch.cuda.is_available():
+    # Before anything imports Triton; servers do not inherit it (engines.py).
+    os.environ["TRITON_INTERPRET"] = "1"
+
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from .engines import ServerSlot

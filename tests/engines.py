@@ -22,6 +22,7 @@ import requests
 STRICT_CHECKS = {
     "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "1",
     "SGLANG_CHECK_KV_PAGE_INVARIANTS": "1",
+    "TRITON_INTERPRET": "0",  # kernel tests set it for this process
 }
 SMALL_FP32_CPU = {
     "device": "cpu",

@@ -152,7 +152,7 @@ def launched(python: Path, work_dir: Path, *options: object) -> Iterator[Server]
 
 @pytest.mark.server
 @pytest.mark.slow
-def test_wheel_serves(python: Path, model_dir: Path, tmp_path: Path) -> None:
+def test_wheel_serves(python: Path, real_model_dir: Path, tmp_path: Path) -> None:
     """On any host, a CPU's included, the two options of the README are enough."""
     segments = [
         {"text": "<|im_start|>user\nRead this."},
@@ -160,7 +160,9 @@ def test_wheel_serves(python: Path, model_dir: Path, tmp_path: Path) -> None:
         {"text": "\n\nWho built the lighthouse?<|im_end|>\n<|im_start|>assistant\n"},
     ]
     question = {"segments": segments, "sampling_params": {"temperature": 0, "max_new_tokens": 24}}
-    with launched(python, tmp_path, "--model-path", model_dir, "--chunk-cache", "lazy") as server:
+    with launched(
+        python, tmp_path, "--model-path", real_model_dir, "--chunk-cache", "lazy"
+    ) as server:
         first, second = (server.generate(**question) for _ in range(2))
     assert "Ida Kolm" in first["text"]
     assert second["text"] == first["text"]

@@ -20,6 +20,7 @@ def server_args(**given: Any) -> SimpleNamespace:
     """The settings that SGLang has for a CPU host when it asks the platform."""
     defaults = {
         "attention_backend": "intel_amx",
+        "dtype": "auto",
         "max_total_tokens": None,
         "mem_fraction_static": None,
     }
@@ -66,6 +67,12 @@ class TestDefaults:
         args = server_args(attention_backend=chosen)
         CpuPlatform().apply_server_args_defaults(args)
         assert args.attention_backend == "torch_native"
+
+    @pytest.mark.parametrize(("chosen", "expected"), [("auto", "float32"), ("half", "half")])
+    def test_weights_are_float32_unless_chosen(self, chosen: str, expected: str) -> None:
+        args = server_args(dtype=chosen)
+        CpuPlatform().apply_server_args_defaults(args)
+        assert args.dtype == expected
 
     def test_pool_is_bounded(self) -> None:
         args = server_args()
@@ -120,8 +127,8 @@ print(args.device, args.attention_backend, args.sampling_backend)
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="SGLang takes the accelerator")
-def test_sglang_resolves_its_settings_to_pytorch_even_with_amx(model_dir: Path) -> None:
-    command = [sys.executable, "-c", RESOLVE_ON_AMX_HOST, str(model_dir)]
+def test_sglang_resolves_its_settings_to_pytorch_even_with_amx(real_model_dir: Path) -> None:
+    command = [sys.executable, "-c", RESOLVE_ON_AMX_HOST, str(real_model_dir)]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert result.stdout.split() == ["cpu", "torch_native", "pytorch"]

@@ -23,8 +23,8 @@ class AttentionPlan:
         span_start: int64 ``[num_spans]``, first entry of each span in ``kv_indices``.
         span_len: int32 ``[num_spans]``.
         position_offsets: int32 ``[num_spans]``, Δ of each span.
-        span_ids: int64 ``[num_spans]``, where spans of equal id hold the same keys; None
-            where spans were merged, so that no two of them can.
+        span_ids: int64 ``[num_spans]``, where spans of equal id and length hold the same
+            keys; None where spans were merged, so that no two of them can.
         kv_indices: int32 ``[num_keys]``, slots, on the device: the requests' rows of
             ``req_to_token`` one after the other. A copy, since SGLang's scheduler may
             give a row to another request while the pass still runs.
@@ -136,7 +136,8 @@ class DecodeSpans:
             the place of its sink.
         length: int32 ``[n]``; of the last span, which grows, 0.
         position_offset: int32 ``[n]``.
-        key: int64 ``[n]``: spans of equal key, in whatever request, hold the same slots.
+        key: int64 ``[n]``: spans of equal key and length, in whatever request, hold the
+            same slots.
     """
 
     start: np.ndarray
@@ -166,8 +167,10 @@ def decode_spans(
         for piece in before:
             spans.append(Span(piece.start, piece.length, layout.position_offset(piece.segment)))
             named = segment_ids[piece.segment]
-            # A piece is a run of its segment's tokens, so where it begins is part of the name.
-            keys.append(next(_private_keys) if named is None else named << 32 | piece.offset)
+            # The node ends where the segment ends, but segments that end in one node may
+            # begin at different depths: so the place is counted from the end.
+            from_end = layout.lengths[piece.segment] - piece.offset
+            keys.append(next(_private_keys) if named is None else named << 32 | from_end)
         if layout.text_sees_sink:
             spans.append(Span(-1, 1, -1))
             keys.append(next(_private_keys))

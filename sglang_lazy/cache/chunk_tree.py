@@ -68,8 +68,8 @@ class ChunkTree(RadixCache):
 
     def reset(self) -> None:
         super().reset()
-        # Slots of sink tokens that a pass still has to write.
-        self._unwritten_sinks: set[int] = set()
+        # Sink tokens that a pass still has to write, by slot.
+        self._unwritten_sinks: dict[int, TreeNode] = {}
 
     def match_segment(self, key: SegmentKey, tokens: Tokens) -> SegmentHit:
         """Find the longest cached head of a segment. May split a tree node."""
@@ -124,7 +124,8 @@ class ChunkTree(RadixCache):
         """The slot of a sink token, stored like a prompt's first token.
 
         A new one is unwritten: the first pass that uses it must compute it
-        (:meth:`take_unwritten_sink`). Where no slot can be had, ``node`` is None.
+        (:meth:`take_unwritten_sink`), and if the caller does not lock it, it goes
+        (:meth:`drop_unwritten_sinks`). Where no slot can be had, ``node`` is None.
         """
         key, tokens = SegmentKey(namespace, array("q")), array("q", [token_id])
         hit = self.match_segment(key, tokens)
@@ -138,8 +139,22 @@ class ChunkTree(RadixCache):
             return hit
         slot = slot.to(torch.int64)
         stored = self.store_segment(key, tokens, slot[:0], slot)
-        self._unwritten_sinks.add(int(slot))
+        self._unwritten_sinks[int(slot)] = stored.node
         return SegmentHit(stored.slots, stored.node)
+
+    def drop_unwritten_sinks(self) -> None:
+        """Take back the sinks of requests that were not admitted.
+
+        To be called before the tree is read: a sink is visible only while a request
+        that has it locked is about to write it.
+        """
+        for slot, node in list(self._unwritten_sinks.items()):
+            if node.lock_ref > 0:
+                continue
+            del self._unwritten_sinks[slot]
+            if node in self.evictable_leaves:  # else it was evicted meanwhile
+                self.token_to_kv_pool_allocator.free(node.value)
+                self._delete_leaf(node)
 
     def take_unwritten_sink(self, slot: torch.Tensor) -> bool:
         """Whether the caller's pass must write this sink, int64 ``[1]``; true once per sink.
@@ -150,7 +165,7 @@ class ChunkTree(RadixCache):
         # Reading the slot waits for the device, so only where there is something to find.
         if not self._unwritten_sinks or int(slot) not in self._unwritten_sinks:
             return False
-        self._unwritten_sinks.remove(int(slot))
+        del self._unwritten_sinks[int(slot)]
         return True
 
     def inc_lock_ref(self, node: TreeNode | NodeBundle) -> Any:

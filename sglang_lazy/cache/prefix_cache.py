@@ -78,6 +78,7 @@ class LazyPrefixCache(ChunkTree):
         the second call passes the request's own ``full_untruncated_fill_ids``, and
         only then is that array put into the row's order.
         """
+        self.drop_unwritten_sinks()
         req = params.req
         state = None if req is None else self._state_of(req)
         if state is None:
@@ -130,6 +131,7 @@ class LazyPrefixCache(ChunkTree):
 
     def cache_unfinished_req(self, req: Req, chunked: bool = False, **kwargs: Any) -> None:
         """Hand what was computed so far to the tree; the request goes on."""
+        self.drop_unwritten_sinks()
         state = admitted_state(req)
         if state is None:
             super().cache_unfinished_req(req, chunked=chunked, **kwargs)
@@ -147,6 +149,7 @@ class LazyPrefixCache(ChunkTree):
         self, req: Req, is_insert: bool = True, *, kv_len_to_handle: int, **kwargs: Any
     ) -> None:
         """Take over, or free, everything a finished, aborted or retracted request holds."""
+        self.drop_unwritten_sinks()
         state = admitted_state(req)
         if state is None:
             super().cache_finished_req(req, is_insert, kv_len_to_handle=kv_len_to_handle, **kwargs)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sglang_lazy.attention.batch import plan_batch, plan_of
+from sglang_lazy.attention.plan import AttentionPlan
+from sglang_lazy.request import ChunkContext
 
 from ..cache.pool import SINK
 from ..cache.prompts import Content, Prompt, doc, text
@@ -54,12 +57,25 @@ def stored_position(content: Content) -> int:
     return skipped + len(tokens) - 1
 
 
+def named_keys(plan: AttentionPlan) -> dict[tuple[int, int], list[tuple[int, ...]]]:
+    """Slots of the spans of each name: those of equal id and length are read as one."""
+    named = defaultdict(list)
+    if plan.span_ids is not None:
+        columns = (plan.span_start, plan.span_len, plan.span_ids)
+        for start, length, span_id in zip(*(c.tolist() for c in columns), strict=True):
+            slots = plan.kv_indices[start : start + length].tolist()
+            named[span_id, length].append(tuple(slots))
+    return named
+
+
 def reads(sim: Simulation, forward_batch: Any) -> list[Read]:
     """What each query row reads, by the plan."""
     plan = plan_of(forward_batch)
     assert plan is not None
     slots, positions = plan.kv_indices.tolist(), forward_batch.positions.tolist()
     spans = [c.tolist() for c in (plan.span_start, plan.span_len, plan.position_offsets)]
+    for names in named_keys(plan).values():
+        assert len(set(names)) == 1, "one name for different keys"
     found: list[Read] = []
     qo, span_indptr = pairwise(plan.qo_indptr.tolist()), pairwise(plan.span_indptr.tolist())
     for (first, end), (low, high) in zip(qo, span_indptr, strict=True):
@@ -161,6 +177,50 @@ def test_sink_is_written_by_the_first_pass_that_uses_it() -> None:
     forward_batch, batch = batch_of([other], False)
     plan_batch(forward_batch, batch, sim.cache)
     assert len(forward_batch.input_ids) == 2
+
+
+def decoding(sim: Simulation, runs: list[Running]) -> AttentionPlan:
+    """The plan of a step of all these requests."""
+    for run in runs:
+        sim.prefill(run)
+        sim.decode(run, 3)
+    check(sim, runs, is_decode=True)
+    forward_batch, batch = batch_of(runs, True)
+    plan_batch(forward_batch, batch, sim.cache)
+    return plan_of(forward_batch)
+
+
+@pytest.mark.parametrize("mode", ["none", "sink"])
+def test_requests_share_a_document_wherever_each_holds_it(mode: ChunkContext) -> None:
+    sim = Simulation()
+    one = sim.prefill(sim.start(Prompt.of(text(SINK, 1), doc(5, 6), text(7), mode=mode)))
+    other = sim.start(Prompt.of(text(SINK, 2, 3), doc(9), doc(5, 6), text(8), mode=mode))
+    plan = decoding(sim, [one, other])
+    assert plan.shares_spans
+    (shared,) = (keys for keys in named_keys(plan).values() if len(keys) > 1)
+    assert shared == [tuple(sim.row(one)[2:4].tolist())] * 2
+
+
+def test_concurrent_requests_share_a_document() -> None:
+    sim = Simulation()
+    runs = [sim.start(Prompt.of(doc(5, 6), text(i))) for i in (7, 8)]
+    for run in runs:
+        sim.compute(run)
+    for run in runs:
+        sim.store(run)
+    assert decoding(sim, runs).shares_spans
+
+
+def test_segments_that_end_in_one_node_are_not_mistaken_for_each_other() -> None:
+    """A text and a document on one path, cut at different places: their heads differ."""
+    sim = Simulation()
+    last = (doc(9), text(7))
+    sim.serve(Prompt.of(text(SINK, 5, 1)))
+    as_text = sim.start(Prompt.of(text(SINK, 5, 6, 7), *last, mode="sink"))
+    sim.serve(Prompt.of(text(SINK, 5, 6, 1)))
+    as_document = sim.start(Prompt.of(text(SINK), doc(5, 6, 7), *last[1:], mode="sink"))
+    assert as_text.cached[0] == as_document.cached[1] == 2
+    decoding(sim, [as_text, as_document])
 
 
 def test_plan_is_a_copy_of_the_rows() -> None:

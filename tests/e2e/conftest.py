@@ -46,7 +46,9 @@ def make_subject(
     """Makes a subject whose server runs in a mode, with these further arguments."""
 
     def make(mode: Mode, **config: Any) -> Subject:
-        server = server_slot.get(chunk_cache="lazy", chunk_context=mode, **config)
+        if mode != "sink":  # the default
+            config["chunk_context"] = mode
+        server = server_slot.get(chunk_cache="lazy", **config)
         return Subject(server, oracle, tokenizer.bos_token_id, tolerance, mode)
 
     return make

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import torch
+from _pytest.mark import ParameterSet
 
 from sglang_lazy.kernels.config import LaunchConfig
 from sglang_lazy.kernels.extend import build_extend_plan, extend_attention
 from sglang_lazy.kernels.plan_buffers import PlanBuffers
 
-from .conftest import HAS_GPU
 from .problems import Problem, Shape, make_problem, relative_error
 
-SMALL = LaunchConfig(segment_m=32, segment_n=32, unit_cost=0.5, programs_per_sm=1)
+SMALL = LaunchConfig(segment_m=32, segment_n=32, unit_cost=1.0, programs_per_sm=1)
 DTYPES = [
     pytest.param(torch.float32, id="fp32"),
     pytest.param(torch.float16, id="fp16"),
@@ -29,10 +30,10 @@ KV_DTYPES = [
 # A question over documents at offsets of both signs, one of them twice; a document that is
 # being computed; a plain continuation; one row; a segment without rows.
 MIXED = [
-    (20, (("text", 40, 0), ("a", 33, 40), ("b", 64, -1), ("a", 33, 137), ("question", 41, 0))),
+    (11, (("text", 40, 0), ("a", 33, 40), ("b", 64, -1), ("a", 33, 137), ("question", 35, 0))),
     (0, (("a", 33, 0),)),
-    (19, (("sink", 1, 0), ("new", 19, 0))),
-    (5, (("plain", 69, 0),)),
+    (9, (("sink", 1, 0), ("new", 9, 0))),
+    (3, (("plain", 69, 0),)),
     (1, (("b", 64, 300), ("own", 1, 0))),
 ]
 SHAPES = {
@@ -51,6 +52,7 @@ SHAPES = {
     "cap": Shape(logit_cap=3.0),
     "scales": Shape(k_scale=0.7, v_scale=1.9),
 }
+ROUNDED = ("llama", "partial", "d_96", "cap")
 
 
 def solve(
@@ -90,8 +92,16 @@ def check(problem: Problem, device: torch.device, config: LaunchConfig | None = 
     assert relative_error(lse, wanted_lse) <= problem.tolerance()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", SHAPES)
+def shapes_and_dtypes() -> Iterator[ParameterSet]:
+    """All of them on a GPU; the interpreter is slow, and float32 says most there."""
+    for name in SHAPES:
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            here = dtype == torch.float32 or (dtype == torch.float16 and name in ROUNDED)
+            marks = () if here else pytest.mark.gpu
+            yield pytest.param(name, dtype, id=f"{name}-{dtype}".replace("torch.", ""), marks=marks)
+
+
+@pytest.mark.parametrize(("name", "dtype"), shapes_and_dtypes())
 def test_matches_reference(name: str, dtype: torch.dtype, device: torch.device) -> None:
     check(make_problem(MIXED, SHAPES[name], dtype, extra_rows=2), device)
 
@@ -156,7 +166,6 @@ def test_rejects_what_it_does_not_take(device: torch.device) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA GPU")
 def test_addresses_beyond_32_bits(device: torch.device) -> None:
     """Rows of the pool lie so far apart that an element's offset does not fit an int32."""
     problem = make_problem(MIXED, Shape(num_kv_heads=1), torch.bfloat16)

@@ -27,8 +27,8 @@ TRICKY = (
 
 
 @pytest.fixture(scope="module")
-def smollm(model_dir: Path) -> Any:
-    return AutoTokenizer.from_pretrained(model_dir)
+def smollm(real_model_dir: Path) -> Any:
+    return AutoTokenizer.from_pretrained(real_model_dir)
 
 
 @pytest.fixture(scope="module")

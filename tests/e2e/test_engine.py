@@ -1,0 +1,84 @@
+"""`sglang.Engine`: the settings and the request fields of the server."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..engines import SMALL_FP32_CPU, STRICT_CHECKS, Completion, ServerSlot
+from ..oracle import Oracle
+from .prompts import Prompt, Writer
+from .subject import assert_reuse, largest_error, scored
+
+pytestmark = pytest.mark.server
+
+SEGMENTS = [{"text": "Read."}, {"document": " Belka sold the violin."}, {"text": " Who sold it?"}]
+
+
+@pytest.fixture(scope="module")
+def outputs(
+    model_dir: Path, server_slot: ServerSlot, tolerance: float, writer: Writer
+) -> list[Any]:
+    server_slot.close()
+    spans = Prompt.of(*map_segments(writer)).request()
+    requests = [
+        {"segments": SEGMENTS},
+        {"segments": SEGMENTS},
+        spans,
+        {"segments": [SEGMENTS, SEGMENTS[2:]]},
+        {"segments": SEGMENTS[:2]},
+        {"prompt": "Hi", "segments": SEGMENTS},
+        {"segments": SEGMENTS},
+    ]
+    job = {
+        "settings": {
+            "model_path": str(model_dir),
+            **SMALL_FP32_CPU,
+            "chunk_cache": "lazy",
+            "chunk_context": "none",
+        },
+        "requests": [{**request, **scored()} for request in requests],
+    }
+    result = subprocess.run(
+        [sys.executable, Path(__file__).with_name("run_engine.py")],
+        input=json.dumps(job),
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=300,
+        check=True,
+        env={**os.environ, **STRICT_CHECKS},
+    )
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def map_segments(writer: Writer) -> list[Any]:
+    return [
+        (writer.encode(s["document"]),) if "document" in s else writer.encode(s["text"])
+        for s in SEGMENTS
+    ]
+
+
+def test_segments(outputs: list[Any], writer: Writer, oracle: Oracle, tolerance: float) -> None:
+    prompt = Prompt.of(*map_segments(writer))
+    cold, warm, by_ids = map(Completion.of, outputs[:3])
+    assert_reuse(cold, 0, documents=1, hits=0)
+    assert_reuse(warm, len(prompt) - 1, documents=1, hits=1)
+    assert_reuse(by_ids, len(prompt) - 1, documents=1, hits=1)
+    for completion in (cold, warm, by_ids):
+        extended = prompt.then(completion.token_ids[:-1])
+        rows = oracle.logprobs(extended.segments, "none", start=len(prompt) - 1)
+        assert largest_error(rows, completion) <= tolerance
+
+
+def test_batch(outputs: list[Any]) -> None:
+    assert [o["meta_info"]["chunk_cache"]["documents"] for o in outputs[3]] == [1, 0]
+
+
+def test_bad_input_raises_and_costs_nothing_else(outputs: list[Any]) -> None:
+    assert "ends in a document" in outputs[4]["error"]
+    assert "segments" in outputs[5]["error"]
+    assert outputs[6]["meta_info"]["chunk_cache"]["hits"] == 1
