@@ -56,7 +56,7 @@ class CpuPlatform(CpuSRTPlatform):
         # torch_native by itself, but on an AMX host with sgl_kernel it would not.
         if server_args.attention_backend in (None, "intel_amx"):
             server_args.attention_backend = ATTENTION_BACKEND
-        # SGLang would serve a float32 checkpoint in float16, which most CPUs emulate.
+        # "auto" means half precision, which most CPUs emulate.
         if server_args.dtype == "auto":
             server_args.dtype = "float32"
         # Otherwise the KV pool takes most of the host's memory, and writes to all

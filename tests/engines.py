@@ -36,6 +36,7 @@ SMALL_FP32_CPU = {
     "sleep_on_idle": True,  # leave the cores to the oracle
     "watchdog_timeout": 120,
 }
+NO_DOCUMENTS = {"documents": 0, "hits": 0, "cached_tokens": 0}
 START_SECONDS = 180
 FLUSH_SECONDS = 20
 REQUEST_SECONDS = 120
@@ -73,7 +74,7 @@ class Completion:
     @property
     def chunk_cache(self) -> dict[str, int]:
         """`documents`, `hits` and `cached_tokens` (tokens of documents found)."""
-        return self.meta_info["chunk_cache"]
+        return self.meta_info.get("chunk_cache", NO_DOCUMENTS)
 
 
 def command_line(config: Mapping[str, Any]) -> list[str]:

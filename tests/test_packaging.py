@@ -101,6 +101,10 @@ def test_installed_modules_are_the_wheels(python: Path, tmp_path: Path) -> None:
         assert Path(path).is_relative_to(root)
 
 
+def test_wheel_works_in_the_root_of_a_checkout(python: Path) -> None:
+    run(python, "-c", "import sglang_lazy.kernels, sglang_lazy.patches", cwd=REPOSITORY)
+
+
 @pytest.mark.parametrize("group", ENTRY_POINTS)
 def test_entry_points_load(python: Path, tmp_path: Path, group: str) -> None:
     point = EntryPoint(*ENTRY_POINTS[group], group)

@@ -59,6 +59,14 @@ def _tanh(x):
 
 
 @triton.jit
+def _as_query(x, dtype: tl.constexpr):
+    """K or V in the dtype of the queries; fp8 goes through float16, which holds it exactly."""
+    if x.dtype.primitive_bitwidth == 8:
+        x = x.to(tl.float16)
+    return x.to(dtype)
+
+
+@triton.jit
 def _attend_unit(
     unit,  # the unit's fields
     kv_head,
@@ -173,7 +181,7 @@ def _attend_unit(
         k_mask = inside[:, None] & in_head[None, :]
         k_rows = k_head + slot.to(tl.int64)[:, None] * STRIDE_KN
         # [BLOCK_M, BLOCK_N]
-        k = tl.load(k_rows + d[None, :], mask=k_mask, other=0.0).to(q_dtype)
+        k = _as_query(tl.load(k_rows + d[None, :], mask=k_mask, other=0.0), q_dtype)
         score = tl.dot(tile, tl.trans(k), input_precision=PRECISION)
         if HAS_CAP:
             score = _tanh(score * score_scale) * logit_cap
@@ -193,7 +201,7 @@ def _attend_unit(
         # [BLOCK_N, BLOCK_DV]
         v_rows = v_head + slot.to(tl.int64)[:, None] * STRIDE_VN
         v_mask = inside[:, None] & (dv < V_HEAD_DIM)[None, :]
-        v = tl.load(v_rows + dv[None, :], mask=v_mask, other=0.0).to(q_dtype)
+        v = _as_query(tl.load(v_rows + dv[None, :], mask=v_mask, other=0.0), q_dtype)
         acc = acc * rescale[:, None]
         acc = tl.dot(p.to(q_dtype), v, acc, input_precision=PRECISION)
         is_first = leaves
@@ -259,7 +267,7 @@ def attend_kernel(
     HAS_CAP: tl.constexpr,
     HAS_LSE: tl.constexpr,
     PRECISION: tl.constexpr,
-    ITEM_M: tl.constexpr,  # rows of a tile; 0: this launch has no such units
+    ITEM_M: tl.constexpr,  # rows of a tile; 0: this launch has no item units
     ITEM_N: tl.constexpr,
     SEGMENT_M: tl.constexpr,
     SEGMENT_N: tl.constexpr,
@@ -277,20 +285,19 @@ def attend_kernel(
         index = i // num_kv_heads
         kv_head = i % num_kv_heads
         unit = units + index * _NUM_FIELDS
-        if ITEM_M > 0:
-            if index < num_items:
-                _attend_unit(
-                    unit, kv_head, num_kv_heads * GROUP,
-                    queries, keys, items, spans, cos_sin_cache, outputs, scales,
-                    GROUP, HEAD_DIM, V_HEAD_DIM, HALF_D, BLOCK_DV, STRIDE_KN, STRIDE_VN,
-                    ROTARY_DIM, IS_NEOX, VEC, HAS_CAP, HAS_LSE, PRECISION, ITEM_M, ITEM_N, IS_ITEM=True,
-                )  # fmt: skip
-        if SEGMENT_M > 0:
-            if index >= num_items:
-                _attend_unit(
-                    unit, kv_head, num_kv_heads * GROUP,
-                    queries, keys, items, spans, cos_sin_cache, outputs, scales,
-                    GROUP, HEAD_DIM, V_HEAD_DIM, HALF_D, BLOCK_DV, STRIDE_KN, STRIDE_VN,
-                    ROTARY_DIM, IS_NEOX, VEC, HAS_CAP, HAS_LSE, PRECISION, SEGMENT_M, SEGMENT_N,
-                    IS_ITEM=False,
-                )  # fmt: skip
+        if ITEM_M > 0 and index < num_items:
+            _attend_unit(
+                unit, kv_head, num_kv_heads * GROUP,
+                queries, keys, items, spans, cos_sin_cache, outputs, scales,
+                GROUP, HEAD_DIM, V_HEAD_DIM, HALF_D, BLOCK_DV, STRIDE_KN, STRIDE_VN,
+                ROTARY_DIM, IS_NEOX, VEC, HAS_CAP, HAS_LSE, PRECISION,
+                ITEM_M, ITEM_N, IS_ITEM=True,
+            )  # fmt: skip
+        if index >= num_items:
+            _attend_unit(
+                unit, kv_head, num_kv_heads * GROUP,
+                queries, keys, items, spans, cos_sin_cache, outputs, scales,
+                GROUP, HEAD_DIM, V_HEAD_DIM, HALF_D, BLOCK_DV, STRIDE_KN, STRIDE_VN,
+                ROTARY_DIM, IS_NEOX, VEC, HAS_CAP, HAS_LSE, PRECISION,
+                SEGMENT_M, SEGMENT_N, IS_ITEM=False,
+            )  # fmt: skip

@@ -48,15 +48,27 @@ class LaunchConfig:
 
 @dataclass(frozen=True)
 class Architecture:
-    """Configurations by the number of query rows that share keys, smallest that holds them."""
+    """Configurations by the number of query rows that share keys, smallest that holds them.
 
-    shared_memory: int  # bytes that one program may take
+    Attributes:
+        shared_memory: bytes of a multiprocessor; a program's own and 1 KiB more are taken.
+        has_wgmma: tiles of 64 rows and more read K and V from shared memory while multiplying.
+        has_fp8: converts stored fp8 keys.
+        segments: launches without items, by growing ``segment_m``.
+        items: launches with items, by growing ``item_m``.
+    """
+
+    shared_memory: int
+    has_wgmma: bool
+    has_fp8: bool
     segments: tuple[LaunchConfig, ...]
     items: tuple[LaunchConfig, ...]
 
 
 _HOPPER = Architecture(
-    shared_memory=227 * KIB,
+    shared_memory=228 * KIB,
+    has_wgmma=True,
+    has_fp8=True,
     segments=(
         LaunchConfig(segment_m=16, max_registers=168, programs_per_sm=3),
         LaunchConfig(segment_m=64, programs_per_sm=2),
@@ -68,19 +80,25 @@ _HOPPER = Architecture(
     ),
 )
 _AMPERE = Architecture(
-    shared_memory=163 * KIB,
+    shared_memory=164 * KIB,
+    has_wgmma=False,
+    has_fp8=False,
     segments=(
         LaunchConfig(segment_m=16, max_registers=168, programs_per_sm=2),
-        LaunchConfig(segment_m=64, segment_n=64, programs_per_sm=1),
+        LaunchConfig(segment_m=64, num_warps=8, programs_per_sm=1),
         LaunchConfig(segment_m=128, segment_n=32, num_warps=8, programs_per_sm=1),
     ),
     items=(
-        LaunchConfig(segment_m=16, item_m=64, programs_per_sm=1, segment_cost=0.5),
-        LaunchConfig(segment_m=16, item_m=128, num_warps=8, programs_per_sm=1, segment_cost=0.5),
+        LaunchConfig(segment_m=16, item_m=64, num_warps=8, programs_per_sm=1, segment_cost=0.5),
+        LaunchConfig(
+            segment_m=16, item_m=128, item_n=32, num_warps=8, programs_per_sm=1, segment_cost=0.5
+        ),
     ),
 )
-_ADA = replace(_AMPERE, shared_memory=99 * KIB)
-_ARCHITECTURES = {80: _AMPERE, 86: _ADA, 89: _ADA, 90: _HOPPER, 100: _HOPPER, 120: _ADA}
+_ADA = replace(_AMPERE, shared_memory=100 * KIB, has_fp8=True)
+_BLACKWELL = replace(_HOPPER, has_wgmma=False)
+_ARCHITECTURES = {80: _AMPERE, 86: replace(_ADA, has_fp8=False), 89: _ADA, 90: _HOPPER}
+_ARCHITECTURES |= {100: _BLACKWELL, 120: _ADA}
 
 
 def architecture(capability: int) -> Architecture:
@@ -99,24 +117,42 @@ def device_architecture(device: torch.device | str) -> tuple[Architecture, int]:
     return architecture(10 * properties.major + properties.minor), properties.multi_processor_count
 
 
-def shared_memory(config: LaunchConfig, head_dim: int, q_bytes: int, kv_bytes: int) -> int:
+def shared_memory(
+    config: LaunchConfig, head_dim: int, q_bytes: int, kv_bytes: int, has_wgmma: bool
+) -> int:
     """Bytes that a program takes: K and V tiles in flight, and the query tile being rotated."""
     padded = 1 << (head_dim - 1).bit_length()
-    block_n = max(config.segment_n, config.item_n if config.item_m else 0)
-    tiles = config.num_stages * block_n * 2 * padded * kv_bytes
-    return tiles + max(config.segment_m, config.item_m) * padded * q_bytes
+
+    def flavour(block_m: int, block_n: int) -> int:
+        from_shared = has_wgmma and block_m >= 64
+        is_converted = from_shared and kv_bytes < q_bytes
+        stages = config.num_stages - (0 if from_shared and not is_converted else 1)
+        element = stages * kv_bytes + (q_bytes if is_converted else 0)
+        return block_n * 2 * padded * element + block_m * padded * q_bytes
+
+    return max(
+        flavour(config.segment_m, config.segment_n),
+        flavour(config.item_m, config.item_n) if config.item_m else 0,
+    )
 
 
 def fit(
-    config: LaunchConfig, head_dim: int, q_bytes: int, kv_bytes: int, limit: int
+    config: LaunchConfig, table: Architecture, head_dim: int, q_bytes: int, kv_bytes: int
 ) -> LaunchConfig:
-    """Fewer stages, then smaller key tiles, then smaller query tiles, until a program fits."""
-    while shared_memory(config, head_dim, q_bytes, kv_bytes) > limit // config.programs_per_sm:
+    """Fewer programs side by side, then fewer stages, then smaller tiles, until a program fits."""
+    if head_dim > 128 and max(config.segment_m, config.item_m) > 64:
+        # The accumulators of 128 rows do not fit into registers.
+        config = replace(
+            config, segment_m=min(config.segment_m, 64), item_m=min(config.item_m, 64), num_warps=8
+        )
+    limit = table.shared_memory
+    sizes = (head_dim, q_bytes, kv_bytes, table.has_wgmma)
+    while shared_memory(config, *sizes) > limit // config.programs_per_sm - KIB:
         if config.programs_per_sm > 1:
             config = replace(config, programs_per_sm=config.programs_per_sm - 1)
         elif config.num_stages > 2:
             config = replace(config, num_stages=config.num_stages - 1)
-        elif min(config.segment_n, config.item_n) > 16:
+        elif config.segment_n > 16 or config.item_n > 16:
             config = replace(
                 config,
                 segment_n=max(config.segment_n // 2, 16),
@@ -170,4 +206,4 @@ def choose_config(
             num_stages=2,
             max_registers=None,
         )
-    return fit(config, head_dim, q_bytes, kv_bytes, table.shared_memory)
+    return fit(config, table, head_dim, q_bytes, kv_bytes)

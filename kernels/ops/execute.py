@@ -6,6 +6,7 @@ import torch
 import triton
 
 from sglang_lazy.kernels.attend import attend_kernel
+from sglang_lazy.kernels.config import device_architecture
 from sglang_lazy.kernels.launch import (
     check_device,
     check_dtype,
@@ -67,6 +68,8 @@ def run_plan(
         cos_sin_cache=cos_sin_cache,
         units=plan.units,
     )
+    if k_buffer.dtype in FP8_DTYPES and not device_architecture(q.device)[0].has_fp8:
+        raise ValueError("fp8 KV needs compute capability 8.9 or later")
     if num_qo_heads % num_kv_heads:
         raise ValueError(
             f"q must have a multiple of the KV heads ({num_kv_heads}) as heads, got {num_qo_heads}"

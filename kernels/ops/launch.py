@@ -1,4 +1,4 @@
-"""Checks that kernel launchers share. Each error names the argument, what it must be, and what it is."""
+"""Checks that kernel launchers share; errors say which argument, what it must be and what it is."""
 
 from __future__ import annotations
 

@@ -148,9 +148,7 @@ class PlanBuffers:
     def _take_staging(self) -> tuple[torch.Tensor, torch.cuda.Event | None]:
         """A host buffer whose last copy has been carried out."""
         if len(self._staging) < _STAGING:
-            buffer = torch.zeros(
-                self._buffer.shape, dtype=torch.int32, pin_memory=self._is_cuda
-            )
+            buffer = torch.zeros(self._buffer.shape, dtype=torch.int32, pin_memory=self._is_cuda)
             self._staging.append((buffer, torch.cuda.Event() if self._is_cuda else None))
             return self._staging[-1]
         staging, copied = self._staging[self._next]

@@ -163,9 +163,7 @@ def rotate_gather(
     """Compute ``out[i] = R(-position_offsets[i]) q[rows[i]]``; see ``rotate_gather.py``."""
     if out is None:
         out = q.new_empty((len(rows), *q.shape[1:]))
-    for i, (row, offset) in enumerate(
-        zip(rows.tolist(), position_offsets.tolist(), strict=True)
-    ):
+    for i, (row, offset) in enumerate(zip(rows.tolist(), position_offsets.tolist(), strict=True)):
         out[i] = rotate_back(q[row], offset, cos_sin_cache, is_neox_style).to(out.dtype)
     return out
 

@@ -22,7 +22,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "ends in empty text": ({"segments": [DOCUMENT, {"text": ""}]}, "ends in a document"),
     "unknown key": ({"segments": [{"doc": "x"}, TEXT]}, "doc"),
     "both keys": ({"segments": [{**TEXT, **DOCUMENT}, TEXT]}, "exactly one"),
-    "not an object": ({"segments": ["plain", TEXT]}, "segments[0]"),
+    "not an object": ({"segments": [DOCUMENT, "plain"]}, "segments[1]"),
     "not a string": ({"segments": [{"document": 7}, TEXT]}, "string"),
     "text and segments": ({"text": "Hi", "segments": [DOCUMENT, TEXT]}, "segments"),
     "ids and segments": ({"input_ids": IDS, "segments": [DOCUMENT, TEXT]}, "segments"),

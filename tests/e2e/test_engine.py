@@ -24,7 +24,7 @@ def outputs(
     model_dir: Path, server_slot: ServerSlot, tolerance: float, writer: Writer
 ) -> list[Any]:
     server_slot.close()
-    spans = Prompt.of(*map_segments(writer)).request()
+    spans = Prompt.of(*ids_of_segments(writer)).request()
     requests = [
         {"segments": SEGMENTS},
         {"segments": SEGMENTS},
@@ -55,7 +55,7 @@ def outputs(
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def map_segments(writer: Writer) -> list[Any]:
+def ids_of_segments(writer: Writer) -> list[Any]:
     return [
         (writer.encode(s["document"]),) if "document" in s else writer.encode(s["text"])
         for s in SEGMENTS
@@ -63,7 +63,7 @@ def map_segments(writer: Writer) -> list[Any]:
 
 
 def test_segments(outputs: list[Any], writer: Writer, oracle: Oracle, tolerance: float) -> None:
-    prompt = Prompt.of(*map_segments(writer))
+    prompt = Prompt.of(*ids_of_segments(writer))
     cold, warm, by_ids = map(Completion.of, outputs[:3])
     assert_reuse(cold, 0, documents=1, hits=0)
     assert_reuse(warm, len(prompt) - 1, documents=1, hits=1)
@@ -75,7 +75,7 @@ def test_segments(outputs: list[Any], writer: Writer, oracle: Oracle, tolerance:
 
 
 def test_batch(outputs: list[Any]) -> None:
-    assert [o["meta_info"]["chunk_cache"]["documents"] for o in outputs[3]] == [1, 0]
+    assert [Completion.of(o).chunk_cache["documents"] for o in outputs[3]] == [1, 0]
 
 
 def test_bad_input_raises_and_costs_nothing_else(outputs: list[Any]) -> None:

@@ -9,6 +9,8 @@ from sglang.lang.ir import SglGen
 from sglang_lazy import document
 
 from ..engines import Server
+from ..oracle import Oracle
+from .prompts import Prompt, Writer
 from .subject import scored
 
 pytestmark = pytest.mark.server
@@ -68,7 +70,7 @@ def test_document_is_a_segment(backend, server: Server, tolerance: float) -> Non
 
 
 def test_other_order_hits(backend) -> None:
-    two_questions.run(first=FIRST, second=SECOND)
+    two_questions.run(first=FIRST, second=SECOND).get_meta_info("where")
     swapped = two_questions.run(first=SECOND, second=FIRST).get_meta_info("who")
     assert swapped["chunk_cache"]["hits"] == 2
 
@@ -94,18 +96,30 @@ def test_fork(backend) -> None:
     assert state.get_meta_info("end")["chunk_cache"]["hits"] == 1
 
 
-def test_select(backend) -> None:
-    """Choices are scored behind the documents, as `/generate` scores them."""
+def test_select(backend, writer: Writer, oracle: Oracle, tolerance: float) -> None:
+    """Choices are scored behind the documents; their tokens' logprobs are the oracle's."""
+    lead, choices = "The violin was sold by", [" Belka", " Goran"]
 
     @sgl.function
-    def program(s, passage):
+    def program(s):
         s += "Read."
-        s += document(passage)
-        s += "The violin was sold by"
-        s += sgl.select("who", choices=[" Belka", " Goran"])
+        s += document(FIRST)
+        s += lead
+        s += sgl.select("who", choices=choices)
 
-    state = program.run(passage=FIRST)
-    assert state["who"] == " Belka"
+    state = program.run()
+    assert state["who"] in choices
+    scores = state.get_meta_info("who")["input_token_logprobs"]
+    for choice, scored_tokens in zip(choices, scores, strict=True):
+        question = writer.encode(lead + choice)
+        prompt = Prompt.of(writer.encode("Read."), (writer.encode(FIRST),), question)
+        rows = oracle.logprobs(prompt.segments, "sink", writer.tokenizer.bos_token_id)
+        num_scored = len(scored_tokens) - 1  # the first one's predecessor was not computed
+        assert num_scored >= len(writer.encode(choice))
+        places = range(len(prompt) - num_scored, len(prompt))
+        expected = [rows[p - 1, prompt.input_ids[p]].item() for p in places]
+        got = [logprob for logprob, *_ in scored_tokens[1:]]
+        assert got == pytest.approx(expected, abs=tolerance)
 
 
 def test_user_text_with_marks_is_text(backend) -> None:
@@ -115,7 +129,7 @@ def test_user_text_with_marks_is_text(backend) -> None:
         s += gen("answer")
 
     state = program.run(text='<document>x</document>{"document": "x"}')
-    assert state.get_meta_info("answer")["chunk_cache"]["documents"] == 0
+    assert "chunk_cache" not in state.get_meta_info("answer")
 
 
 @pytest.mark.parametrize(("text", "error"), [("", ValueError), (7, TypeError)])

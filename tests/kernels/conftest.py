@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,10 +17,16 @@ if not HAS_GPU and os.environ.get("TRITON_INTERPRET") != "1":
     os.environ["TRITON_INTERPRET"] = "1"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On a GPU all of these are GPU tests: ``pytest -m gpu`` runs them there."""
     skip = pytest.mark.skip(reason="needs a CUDA GPU")
     for item in items:
-        if item.get_closest_marker("gpu") and not HAS_GPU:
+        if Path(__file__).parent not in item.path.parents:
+            continue
+        if HAS_GPU:
+            item.add_marker(pytest.mark.gpu)
+        elif item.get_closest_marker("gpu"):
             item.add_marker(skip)
 
 

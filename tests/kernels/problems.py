@@ -120,7 +120,7 @@ class Problem:
 
 
 def relative_error(actual: torch.Tensor, wanted: torch.Tensor) -> float:
-    """Of the rows that ``wanted`` defines; infinite where another row was written or one was not."""
+    """Of the rows that ``wanted`` defines; infinite unless exactly those were written."""
     defined = ~torch.isnan(wanted)
     if not torch.equal(defined, ~torch.isnan(actual)):
         return float("inf")
@@ -165,9 +165,7 @@ def make_problem(
         k_buffer=pool(),
         v_buffer=pool(),
         qo_indptr=torch.tensor([0, *np.cumsum(num_rows)], dtype=torch.int32),
-        span_indptr=torch.tensor(
-            [0, *np.cumsum([len(s) for _, s in segments])], dtype=torch.int32
-        ),
+        span_indptr=torch.tensor([0, *np.cumsum([len(s) for _, s in segments])], dtype=torch.int32),
         span_start=torch.tensor([starts[name] for name, _, _ in flat]),
         span_len=torch.tensor([n for _, n, _ in flat], dtype=torch.int32),
         position_offsets=torch.tensor([d for _, _, d in flat], dtype=torch.int32),

@@ -12,6 +12,7 @@ from _pytest.mark import ParameterSet
 from sglang_lazy.kernels.config import LaunchConfig
 from sglang_lazy.kernels.extend import build_extend_plan, extend_attention
 from sglang_lazy.kernels.plan_buffers import PlanBuffers
+from sglang_lazy.kernels.planner import plan_extend
 
 from .problems import Problem, Shape, make_problem, relative_error
 
@@ -56,19 +57,12 @@ ROUNDED = ("llama", "partial", "d_96", "cap")
 
 
 def solve(
-    problem: Problem, device: torch.device, config: LaunchConfig | None = SMALL, num_sms: int = 4
-) -> tuple[torch.Tensor, torch.Tensor, PlanBuffers]:
+    problem: Problem, device: torch.device, plan: PlanBuffers | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """With tiles so small that there are many, unless ``plan`` says otherwise."""
     problem = problem.to(device)
-    plan = build_extend_plan(
-        *problem.metadata(),
-        num_qo_heads=problem.q.shape[1],
-        num_kv_heads=problem.k_buffer.shape[1],
-        head_dim=problem.q.shape[2],
-        q_dtype=problem.q.dtype,
-        kv_dtype=problem.k_buffer.dtype,
-        device=device,
-        config=config,
-    )
+    if plan is None:
+        plan = plan_for(problem, SMALL)
     out, lse = problem.empty()
     extend_attention(
         problem.q,
@@ -82,11 +76,24 @@ def solve(
         plan=plan,
         **problem.options,
     )
-    return out.cpu(), lse.cpu(), plan
+    return out.cpu(), lse.cpu()
 
 
-def check(problem: Problem, device: torch.device, config: LaunchConfig | None = SMALL) -> None:
-    out, lse, _ = solve(problem, device, config)
+def plan_for(problem: Problem, config: LaunchConfig | None) -> PlanBuffers:
+    return build_extend_plan(
+        *problem.metadata(),
+        num_qo_heads=problem.q.shape[1],
+        num_kv_heads=problem.k_buffer.shape[1],
+        head_dim=problem.q.shape[2],
+        q_dtype=problem.q.dtype,
+        kv_dtype=problem.k_buffer.dtype,
+        device=problem.q.device,
+        config=config,
+    )
+
+
+def check(problem: Problem, device: torch.device, plan: PlanBuffers | None = None) -> None:
+    out, lse = solve(problem, device, plan)
     wanted, wanted_lse = problem.expected()
     assert relative_error(out, wanted) <= problem.tolerance()
     assert relative_error(lse, wanted_lse) <= problem.tolerance()
@@ -108,14 +115,13 @@ def test_matches_reference(name: str, dtype: torch.dtype, device: torch.device) 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_default_config(dtype: torch.dtype, device: torch.device) -> None:
-    check(make_problem(MIXED, Shape(head_dim=128), dtype), device, config=None)
+    problem = make_problem(MIXED, Shape(head_dim=128), dtype)
+    check(problem, device, plan_for(problem.to(device), None))
 
 
 @pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("dtype", DTYPES[1:])
-def test_quantised_kv(
-    dtype: torch.dtype, kv_dtype: torch.dtype, device: torch.device
-) -> None:
+def test_quantised_kv(dtype: torch.dtype, kv_dtype: torch.dtype, device: torch.device) -> None:
     check(make_problem(MIXED, SHAPES["scales"], dtype, kv_dtype), device)
 
 
@@ -127,19 +133,19 @@ def test_strided_tensors(device: torch.device) -> None:
     problem = make_problem(MIXED, Shape(), torch.float16)
     qkv = torch.randn(len(problem.q), 8, 64).half()
     pool = torch.stack((problem.k_buffer, problem.v_buffer), 2)
-    problem = replace(
-        problem, q=qkv[:, 2:6], k_buffer=pool[:, :, 0], v_buffer=pool[:, :, 1]
-    )
+    problem = replace(problem, q=qkv[:, 2:6], k_buffer=pool[:, :, 0], v_buffer=pool[:, :, 1])
     check(problem, device)
 
 
 @pytest.mark.parametrize("num_sms", [1, 3, 40])
 def test_splits_agree(num_sms: int, device: torch.device) -> None:
     problem = make_problem(MIXED, Shape(), torch.float32)
-    out, _, plan = solve(problem, device, num_sms=num_sms)
+    metadata = (t.numpy() for t in problem.metadata())
+    plan = plan_extend(*metadata, config=SMALL, group=2, num_kv_heads=2, num_sms=num_sms)
+    assert (plan.num_partials > 0) == (num_sms > 1)
+    out, _ = solve(problem, device, PlanBuffers.upload(plan, device))
     wanted, _ = problem.expected()
     assert relative_error(out, wanted) <= problem.tolerance()
-    assert (plan.num_partials > 0) == (num_sms > 1)
 
 
 def test_a_wrong_offset_shows(device: torch.device) -> None:
@@ -147,7 +153,7 @@ def test_a_wrong_offset_shows(device: torch.device) -> None:
     offsets = problem.position_offsets.clone()
     offsets[1] += 1
     wanted, _ = problem.expected()
-    out, _, _ = solve(replace(problem, position_offsets=offsets), device)
+    out, _ = solve(replace(problem, position_offsets=offsets), device)
     assert relative_error(out, wanted) > 4 * problem.tolerance()
 
 
@@ -180,5 +186,5 @@ def test_addresses_beyond_32_bits(device: torch.device) -> None:
     assert int(problem.kv_indices.max()) * stride > 2**31
     wanted, _ = problem.expected()
     tolerance = problem.tolerance()
-    out, _, _ = solve(replace(problem, k_buffer=far[0], v_buffer=far[1]), device)
+    out, _ = solve(replace(problem, k_buffer=far[0], v_buffer=far[1]), device)
     assert relative_error(out, wanted) <= tolerance

@@ -13,9 +13,7 @@ from .problems import relative_error
 COUNTS = [3, 1, 0, 9, 17]  # partial results of each merged row
 
 
-def arguments(
-    dtype: torch.dtype, head_dim: int, device: torch.device
-) -> tuple[torch.Tensor, ...]:
+def arguments(dtype: torch.dtype, head_dim: int, device: torch.device) -> tuple[torch.Tensor, ...]:
     num_partials = sum(COUNTS) + 2
     partial_o = torch.randn(num_partials, 3, head_dim).to(dtype)
     partial_lse = 8 * torch.randn(num_partials, 3)

@@ -9,7 +9,8 @@ import pytest
 
 from sglang_lazy.kernels.attend import NO_LIMIT
 from sglang_lazy.kernels.config import LaunchConfig
-from sglang_lazy.kernels.planner import HostPlan, choose_splits, plan_decode, plan_extend
+from sglang_lazy.kernels.planner import HostPlan, plan_decode, plan_extend
+from sglang_lazy.kernels.tiles import choose_splits
 
 HEADS = {"group": 4, "num_kv_heads": 8}
 
@@ -119,7 +120,10 @@ def test_decode_covers_everything_once(seed: int) -> None:
     source = rng.integers(0, 4, len(start))
     is_copy = rng.random(len(start)) < 0.6
     is_copy[indptr[1:] - 1] = False
-    start, length = np.where(is_copy, start[source], start), np.where(is_copy, length[source], length)
+    start, length = (
+        np.where(is_copy, start[source], start),
+        np.where(is_copy, length[source], length),
+    )
     config = LaunchConfig(segment_m=16, item_m=16, segment_n=32, item_n=16, unit_cost=0.5)
     plan = plan_decode(
         indptr,
