@@ -42,6 +42,18 @@ def commit() -> str:
     return run.stdout.strip() or "unknown"
 
 
+def command() -> str:
+    """The command line, less where its results went."""
+    kept = []
+    arguments = iter(sys.argv[1:])
+    for argument in arguments:
+        if argument in ("--out", "--results", "--commit"):
+            next(arguments, None)
+        else:
+            kept.append(argument)
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *kept])
+
+
 def record(
     figure: str,
     value: float,
@@ -60,7 +72,7 @@ def record(
         "gpu": gpu_name(),
         "versions": versions(),
         "commit": more.pop("commit", None) or commit(),
-        "command": shlex.join(["python", *sys.argv]),
+        "command": command(),
         **more,
     }
     folder.mkdir(parents=True, exist_ok=True)

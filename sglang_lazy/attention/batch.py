@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from sglang_lazy.attention.plan import (
@@ -66,28 +67,26 @@ def _plan_extend(
     width = rows.shape[1]
     seq_lens, query_lens = batch.seq_lens_cpu.tolist(), list(batch.extend_lens)
     builder = PlanBuilder()
-    positions = forward_batch.positions.clone()
+    positions: list[np.ndarray] = []
     unwritten: list[tuple[int, int, int]] = []  # slot, its place in `rows`, token id
-    first_query = 0
     for i, (state, seq_len, n) in enumerate(zip(states, seq_lens, query_lens, strict=True)):
         if state is None:
             builder.add_plain(i * width, seq_len, n)
-        else:
-            assert state.layout is not None
-            sink_slot = state.sink_slot
-            sink_at = None if sink_slot is None else (i + 1) * width - 1
-            builder.add_prompt(i * width, seq_len, n, state.layout, sink_at)
-            # Local positions inside documents.
-            computed = torch.from_numpy(state.layout.positions[seq_len - n : seq_len])
-            positions[first_query : first_query + n] = computed.to(positions, non_blocking=True)
-            if (
-                sink_slot is not None
-                and sink_at is not None
-                and cache.take_unwritten_sink(sink_slot)
-            ):
-                unwritten.append((int(sink_slot), sink_at, state.prompt.context[0]))
-        first_query += n
-    forward_batch.positions = positions
+            positions.append(np.arange(seq_len - n, seq_len))
+            continue
+        assert state.layout is not None
+        # Local positions inside documents.
+        positions.append(state.layout.positions[seq_len - n : seq_len])
+        if state.sink_slot is None:
+            builder.add_prompt(i * width, seq_len, n, state.layout, None)
+            continue
+        sink_at = (i + 1) * width - 1
+        builder.add_prompt(i * width, seq_len, n, state.layout, sink_at)
+        if cache.take_unwritten_sink(state.sink_slot):
+            unwritten.append((int(state.sink_slot), sink_at, state.prompt.context[0]))
+    forward_batch.positions = torch.from_numpy(np.concatenate(positions)).to(
+        forward_batch.positions
+    )
     for slot, sink_at, token_id in unwritten:
         _append_row(forward_batch, slot, token_id)
         builder.add_sink(sink_at)

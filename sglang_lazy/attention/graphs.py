@@ -203,6 +203,9 @@ class SpanGraphs:
         for kind in get_args(PassKind):
             backend = self._backends[kind] = GraphAttnBackend(model_runner, rotaries, kind)
             self._runners[kind] = compat.capture_decode_graphs(model_runner, backend)
+        max_tokens = self._runners["prompt"].max_bs
+        self._ones = torch.ones(max_tokens, dtype=torch.int64, device=model_runner.device)
+        self._zeros = torch.zeros_like(self._ones)
 
     def try_run(self, forward_batch: ForwardBatch, plan: AttentionPlan) -> Any:
         """Replay a graph for the pass; None where none fits it."""
@@ -214,27 +217,33 @@ class SpanGraphs:
         size = next((s for s in runner.capture_bs if s >= num_tokens), None)
         if size is None or not compat.needs_last_logits_only(forward_batch):
             return None
-        view = forward_batch if plan.is_decode else _as_decode(forward_batch)
+        view = forward_batch if plan.is_decode else self._as_decode(forward_batch)
         if not runner.can_run_graph(view) or not backend.fits(plan, size):
             return None
         output = runner.execute(view)
         if plan.is_decode:
             return output
-        last = torch.cumsum(forward_batch.extend_seq_lens, 0) - 1
-        return dataclasses.replace(output, next_token_logits=output.next_token_logits[last])
+        lengths = forward_batch.extend_seq_lens_cpu
+        if len(lengths) == 1:
+            last = output.next_token_logits[lengths[0] - 1 : lengths[0]]
+        else:
+            last = output.next_token_logits[torch.cumsum(forward_batch.extend_seq_lens, 0) - 1]
+        return dataclasses.replace(output, next_token_logits=last)
 
+    def _as_decode(self, forward_batch: ForwardBatch) -> ForwardBatch:
+        """The prompt tokens of a pass as rows of a decoding step.
 
-def _as_decode(forward_batch: ForwardBatch) -> ForwardBatch:
-    """The prompt tokens of a pass as rows of a decoding step."""
-    num_tokens = len(forward_batch.input_ids)
-    ones = torch.ones_like(forward_batch.positions)
-    return dataclasses.replace(
-        forward_batch,
-        forward_mode=compat.decode_mode(),
-        batch_size=num_tokens,
-        seq_lens=ones,
-        seq_lens_cpu=torch.ones(num_tokens, dtype=torch.int64),
-        seq_lens_sum=num_tokens,
-        orig_seq_lens=ones,
-        req_pool_indices=torch.zeros_like(ones),
-    )
+        Lengths and rows are stand-ins: what attends to what is in the plan.
+        """
+        num_tokens = len(forward_batch.input_ids)
+        ones = self._ones[:num_tokens]
+        return dataclasses.replace(
+            forward_batch,
+            forward_mode=compat.decode_mode(),
+            batch_size=num_tokens,
+            seq_lens=ones,
+            seq_lens_cpu=torch.ones(num_tokens, dtype=torch.int64),
+            seq_lens_sum=num_tokens,
+            orig_seq_lens=ones,
+            req_pool_indices=self._zeros[:num_tokens],
+        )

@@ -32,12 +32,31 @@ class SegmentHit(NamedTuple):
     """Cached head of a segment.
 
     Attributes:
-        slots: int64 ``[n]`` on the cache's device, KV slots of its first n tokens.
+        runs: int64 on the cache's device, KV slots of its first tokens, run by run.
+            Left apart, since joining them costs a kernel launch for each segment.
+        length: their number.
         node: tree node to lock, or None where nothing was found.
     """
 
-    slots: torch.Tensor
+    runs: list[torch.Tensor]
+    length: int
     node: TreeNode | None
+
+    @property
+    def slots(self) -> torch.Tensor:
+        """The runs, joined."""
+        return torch.cat(self.runs) if self.runs else torch.empty(0, dtype=torch.int64)
+
+
+def cut_runs(runs: Sequence[torch.Tensor], start: int, stop: int) -> list[torch.Tensor]:
+    """The elements ``[start, stop)`` of runs laid end to end, as runs."""
+    kept, offset = [], 0
+    for run in runs:
+        low, high = max(start - offset, 0), min(stop - offset, len(run))
+        if low < high:
+            kept.append(run if high - low == len(run) else run[low:high])
+        offset += len(run)
+    return kept
 
 
 class StoredSegment(NamedTuple):
@@ -73,11 +92,14 @@ class ChunkTree(RadixCache):
 
     def match_segment(self, key: SegmentKey, tokens: Tokens) -> SegmentHit:
         """Find the longest cached head of a segment. May split a tree node."""
-        match = super().match_prefix(
-            MatchPrefixParams(key=RadixKey(key.prefix + tokens, key.namespace))
-        )
-        slots = match.device_indices[len(key.prefix) :]
-        return SegmentHit(slots, match.last_device_node if len(slots) else None)
+        radix_key = RadixKey(key.prefix + tokens, key.namespace)
+        if len(radix_key) == 0:
+            return SegmentHit([], 0, None)
+        runs, node = self._match_prefix_helper(self.root_node, radix_key)
+        length = sum(map(len, runs)) - len(key.prefix)
+        if length <= 0:
+            return SegmentHit([], 0, None)
+        return SegmentHit(cut_runs(runs, len(key.prefix), len(radix_key)), length, node)
 
     def store_segment(
         self,
@@ -129,7 +151,7 @@ class ChunkTree(RadixCache):
         """
         key, tokens = SegmentKey(namespace, array("q")), array("q", [token_id])
         hit = self.match_segment(key, tokens)
-        if hit.node is not None:
+        if hit.length:
             return hit
         slot = self.token_to_kv_pool_allocator.alloc(1)
         if slot is None:
@@ -140,7 +162,7 @@ class ChunkTree(RadixCache):
         slot = slot.to(torch.int64)
         stored = self.store_segment(key, tokens, slot[:0], slot)
         self._unwritten_sinks[int(slot)] = stored.node
-        return SegmentHit(stored.slots, stored.node)
+        return SegmentHit([stored.slots], 1, stored.node)
 
     def drop_unwritten_sinks(self) -> None:
         """Take back the sinks of requests that were not admitted.

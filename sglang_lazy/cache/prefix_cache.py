@@ -22,7 +22,7 @@ import torch
 from sglang.srt.mem_cache.base_prefix_cache import MatchPrefixParams, MatchResult
 
 from sglang_lazy import compat
-from sglang_lazy.cache.chunk_tree import ChunkTree, NodeBundle
+from sglang_lazy.cache.chunk_tree import ChunkTree, NodeBundle, cut_runs
 from sglang_lazy.cache.context import ContextTable, Tokens
 from sglang_lazy.cache.layout import PromptLayout
 from sglang_lazy.cache.prompt import DocumentPrompt
@@ -101,24 +101,26 @@ class LazyPrefixCache(ChunkTree):
                 sink = self.find_or_create_sink(prompt.namespace, prompt.context[0])
                 if sink.node is None:  # a full pool: SGLang will not admit the request now
                     return compat.match_result(self._no_slots(), NodeBundle(()))
-                state.sink_slot, sink_node = sink.slots, sink.node
+                state.sink_slot, sink_node = sink.runs[0], sink.node
 
-        lengths, slots, nodes = [], [], []
+        lengths, cached, nodes = [], [], []
+        runs: list[torch.Tensor] = []
         for i, key in enumerate(prompt.keys):
             tokens = prompt.tokens(i, all_ids)
             hit = self.match_segment(key, tokens)
             # Nothing at or behind `limit` may come from the cache: its logits are wanted.
-            usable = hit.slots[: max(limit - prompt.starts[i], 0)]
+            usable = max(min(hit.length, limit - prompt.starts[i]), 0)
+            runs += cut_runs(hit.runs, 0, usable)
             lengths.append(len(tokens))
-            slots.append(usable)
-            nodes.append(hit.node if len(usable) else None)
-        matched = torch.cat(slots) if any(map(len, slots)) else self._no_slots()
+            cached.append(usable)
+            nodes.append(hit.node if usable else None)
+        matched = torch.cat(runs) if runs else self._no_slots()
         bundle = NodeBundle((*nodes, sink_node))
         if is_admission:
             state.layout = PromptLayout(
                 lengths=tuple(lengths),
                 is_document=prompt.is_document,
-                cached=tuple(map(len, slots)),
+                cached=tuple(cached),
                 context_length=len(prompt.context),
                 has_own_context=prompt.has_own_context,
             )

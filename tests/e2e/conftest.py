@@ -13,6 +13,25 @@ from .subject import Subject, largest_error, scored
 
 FP32_NOISE = 2e-4  # logprobs of order 10, sums over thousands of terms
 
+# Starting a server is slow, so modules that ask the same one run in a row.
+ORDER = (
+    "test_stock_equality",
+    "test_requests",
+    "test_bad_input",
+    "test_frontend",
+    "test_document_reuse",
+    "test_chunked_prefill",
+    "test_small_pool",
+    "test_engine",
+    "test_refusals",
+    "test_real_model",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    items.sort(key=lambda i: ORDER.index(i.path.stem) if i.path.parent == here else -1)
+
 
 @pytest.fixture(scope="session")
 def tokenizer(model_dir: Path) -> Any:
@@ -54,7 +73,7 @@ def make_subject(
     return make
 
 
-@pytest.fixture(scope="session", params=["none", "sink", "preamble"])
+@pytest.fixture(scope="session", params=["sink", "none", "preamble"])
 def mode(request: pytest.FixtureRequest) -> Mode:
     """Session-scoped, so that pytest runs all tests of one mode together."""
     return request.param

@@ -137,13 +137,13 @@ def test_boundaries_of_documents_count(subject: Subject, writer: Writer) -> None
 
 
 def test_multi_turn_after_documents(subject: Subject, writer: Writer) -> None:
-    """Turn 2 reuses turn 1 with its answer, all but the token that was never fed back."""
+    """Turn 2 reuses turn 1 with its whole answer, as on stock SGLang."""
     turn = Prompt.of(writer.story(1, 12), (writer.story(2, 40),), writer.story(3, 8))
     for seed in (4, 5):
         answer = subject.ask(turn, max_new_tokens=8)
         longer = turn.then(answer.token_ids).then(writer.story(seed, 7))
         warm = subject.ask(longer)
-        assert_reuse(warm, len(turn) + len(answer.token_ids) - 1, documents=1, hits=1)
+        assert_reuse(warm, len(turn) + len(answer.token_ids), documents=1, hits=1)
         turn = longer.then(warm.token_ids)
 
 

@@ -72,4 +72,4 @@ def test_no_documents(
 def test_stock_itself_reuses(stock: Answers) -> None:
     """The comparison is not between servers that never hit."""
     assert stock["exact repeat 0"].cached_tokens == 39
-    assert stock["chat turn 1 0"].cached_tokens == 20 + 8 - 1
+    assert stock["chat turn 1 0"].cached_tokens == 20 + 8
