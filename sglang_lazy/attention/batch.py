@@ -76,7 +76,7 @@ def _plan_extend(
             continue
         assert state.layout is not None
         # Local positions inside documents.
-        positions.append(state.layout.positions[seq_len - n : seq_len])
+        positions.append(state.layout.positions(seq_len - n, seq_len))
         if state.sink_slot is None:
             builder.add_prompt(i * width, seq_len, n, state.layout, None)
             continue

@@ -52,10 +52,11 @@ def cut_runs(runs: Sequence[torch.Tensor], start: int, stop: int) -> list[torch.
     """The elements ``[start, stop)`` of runs laid end to end, as runs."""
     kept, offset = [], 0
     for run in runs:
-        low, high = max(start - offset, 0), min(stop - offset, len(run))
+        length = run.shape[0]
+        low, high = max(start - offset, 0), min(stop - offset, length)
         if low < high:
-            kept.append(run if high - low == len(run) else run[low:high])
-        offset += len(run)
+            kept.append(run if high - low == length else run[low:high])
+        offset += length
     return kept
 
 
@@ -92,14 +93,16 @@ class ChunkTree(RadixCache):
 
     def match_segment(self, key: SegmentKey, tokens: Tokens) -> SegmentHit:
         """Find the longest cached head of a segment. May split a tree node."""
-        radix_key = RadixKey(key.prefix + tokens, key.namespace)
-        if len(radix_key) == 0:
+        path = key.prefix + tokens if key.prefix else tokens
+        if not path:
             return SegmentHit([], 0, None)
-        runs, node = self._match_prefix_helper(self.root_node, radix_key)
-        length = sum(map(len, runs)) - len(key.prefix)
+        runs, node = self._match_prefix_helper(self.root_node, RadixKey(path, key.namespace))
+        length = sum(run.shape[0] for run in runs) - len(key.prefix)
         if length <= 0:
             return SegmentHit([], 0, None)
-        return SegmentHit(cut_runs(runs, len(key.prefix), len(radix_key)), length, node)
+        if key.prefix:
+            runs = cut_runs(runs, len(key.prefix), len(path))
+        return SegmentHit(runs, length, node)
 
     def store_segment(
         self,

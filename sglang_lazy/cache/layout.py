@@ -126,12 +126,14 @@ class PromptLayout:
         """Logical index of each place of the row; int64 ``[num_tokens]``."""
         return np.concatenate([self._logical_range(p) for p in self.pieces])
 
-    @cached_property
-    def positions(self) -> np.ndarray:
-        """Rotary position at which each place's token is computed; int64 ``[num_tokens]``."""
-        return np.concatenate(
-            [self._logical_range(p) - self.position_offset(p.segment) for p in self.pieces]
+    def positions(self, start: int, stop: int) -> np.ndarray:
+        """Rotary positions of the places [start, stop) of the row; int64."""
+        pieces = [p for p in self.pieces if p.start < stop and p.end > start]
+        positions = np.concatenate(
+            [self._logical_range(p) - self.position_offset(p.segment) for p in pieces]
         )
+        first = start - pieces[0].start
+        return positions[first : first + stop - start]
 
     def _logical_range(self, piece: Piece) -> np.ndarray:
         first = self.segment_starts[piece.segment] + piece.offset

@@ -110,7 +110,7 @@ class LazyPrefixCache(ChunkTree):
             hit = self.match_segment(key, tokens)
             # Nothing at or behind `limit` may come from the cache: its logits are wanted.
             usable = max(min(hit.length, limit - prompt.starts[i]), 0)
-            runs += cut_runs(hit.runs, 0, usable)
+            runs += hit.runs if usable == hit.length else cut_runs(hit.runs, 0, usable)
             lengths.append(len(tokens))
             cached.append(usable)
             nodes.append(hit.node if usable else None)

@@ -138,7 +138,9 @@ def expand(plan: AttentionPlan, batch: list[Request]) -> Counter[Pair]:
         for place, index in enumerate(logical):
             layout = request.layout
             in_prompt = layout is not None and place < layout.num_tokens
-            position_of[number, index] = int(layout.positions[place]) if in_prompt else index
+            position_of[number, index] = (
+                int(layout.positions(place, place + 1)[0]) if in_prompt else index
+            )
         rows += [(number, index) for index in logical[request.seq_len - request.num_queries :]]
 
     pairs: Counter[Pair] = Counter()

@@ -237,7 +237,7 @@ class Simulation:
         sink = [] if state is None or state.sink_slot is None else state.sink_slot.tolist()
         if state is not None:
             positions = run.prompt.positions(run.ids)
-            assert state.layout.positions.tolist() == [
+            assert state.layout.positions(0, state.layout.num_tokens).tolist() == [
                 positions[i] for i in permutation[: state.layout.num_tokens]
             ]
         if req.req_pool_idx is None:

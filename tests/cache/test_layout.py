@@ -24,7 +24,7 @@ def test_cached_tokens_stand_first() -> None:
 
 def test_documents_are_computed_at_local_positions() -> None:
     # Behind one context token each.
-    assert LAYOUT.positions.tolist() == [0, 1, 1, 2, 3, 4, 2, 1, 2, 3, 10, 11]
+    assert LAYOUT.positions(0, LAYOUT.num_tokens).tolist() == [0, 1, 1, 2, 3, 4, 2, 1, 2, 3, 10, 11]
     assert [LAYOUT.position_offset(i) for i in range(4)] == [0, 2, 6, 0]
 
 

@@ -10,7 +10,6 @@ from .prompts import Prompt, Writer
 from .subject import Subject, assert_reuse
 
 pytestmark = pytest.mark.server
-DEEP_TOLERANCE = 5  # thirty layers against six
 
 
 def test_real_model(real_model_dir: Path, server_slot, writer: Writer, tolerance: float) -> None:
@@ -21,7 +20,7 @@ def test_real_model(real_model_dir: Path, server_slot, writer: Writer, tolerance
     oracle = Oracle(real_model_dir)
     with running_server(real_model_dir, chunk_cache="lazy") as server:
         for mode in ("sink", "none", "preamble"):
-            subject = Subject(server, oracle, 1, DEEP_TOLERANCE * tolerance, mode, overrides=True)
+            subject = Subject(server, oracle, 1, tolerance, mode, overrides=True)
             subject.ask(Prompt.of(s, *((p,) for p in passages), q))
             warm = subject.ask(Prompt.of(s, *((p,) for p in reversed(passages)), q))
             assert_reuse(warm, len(s) + sum(map(len, passages)), documents=4, hits=4)
