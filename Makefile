@@ -47,6 +47,7 @@ test: lint model ## lint, type check, and run the test suite (GPU tests where th
 # into the package, so lay the package out as it is installed.
 lint: $(STAMP) ## ruff and mypy
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	@rm -rf $(TYPECHECK) && mkdir -p $(TYPECHECK)/sglang_lazy
 	@ln -s $(filter-out %/__pycache__,$(wildcard $(CURDIR)/sglang_lazy/*)) $(TYPECHECK)/sglang_lazy
 	@ln -s $(CURDIR)/kernels/ops $(TYPECHECK)/sglang_lazy/kernels

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ..engines import running_server
+from ..engines import ServerSlot, running_server
 from ..oracle import Oracle
 from .prompts import Prompt, Writer
 from .subject import Subject, assert_reuse
@@ -12,7 +12,9 @@ from .subject import Subject, assert_reuse
 pytestmark = pytest.mark.server
 
 
-def test_real_model(real_model_dir: Path, server_slot, writer: Writer, tolerance: float) -> None:
+def test_real_model(
+    real_model_dir: Path, server_slot: ServerSlot, writer: Writer, tolerance: float
+) -> None:
     server_slot.close()
     s = writer.encode("<|im_start|>user\nAnswer from the passages.\n")
     passages = [writer.story(i, 60) for i in range(4)]
