@@ -173,6 +173,8 @@ class ChunkTree(RadixCache):
         To be called before the tree is read: a sink is visible only while a request
         that has it locked is about to write it.
         """
+        if not self._unwritten_sinks:
+            return
         for slot, node in list(self._unwritten_sinks.items()):
             if node.lock_ref > 0:
                 continue

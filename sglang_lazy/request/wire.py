@@ -6,7 +6,7 @@ It rides in ``SamplingParams.custom_params``, which both of SGLang's transports
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sglang_lazy.request.segments import CHUNK_CONTEXTS, ChunkContext
@@ -34,7 +34,7 @@ class PromptShape(NamedTuple):
     @classmethod
     def from_custom_params(cls, custom_params: Any) -> PromptShape | None:
         """The shape that a request carries, or None for a prompt without documents."""
-        if not isinstance(custom_params, Mapping):
+        if not isinstance(custom_params, dict):
             return None
         flat = custom_params.get(CUSTOM_PARAMS_KEY)
         return None if flat is None else cls.decode(flat)
