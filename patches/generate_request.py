@@ -24,7 +24,7 @@ class SegmentedGenerateReqInput(GenerateReqInput):
     chunk_context: Any = None
 
     def __post_init__(self) -> None:
-        given = vars(self)
+        given = self.__dict__
         given["text"], given["input_ids"] = structured_inputs(
             given["text"],
             given["input_ids"],

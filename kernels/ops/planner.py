@@ -125,7 +125,7 @@ def plan_decode(
     alone = ~is_shared
     shared = np.flatnonzero(is_shared)
     order = shared[np.argsort(item[shared], kind="stable")]
-    sizes = np.bincount(item[shared]) if len(shared) else _NO_ROWS
+    sizes: np.ndarray = np.bincount(item[shared]) if len(shared) else _NO_ROWS
     leaders = order[np.cumsum(sizes) - sizes] if len(shared) else order
     kept = np.concatenate((np.flatnonzero(alone), leaders))
     spans = (span_start[kept], span_len[kept], position_offsets[kept])
