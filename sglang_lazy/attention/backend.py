@@ -103,10 +103,15 @@ def make_lazy(backend: Any, model: torch.nn.Module) -> Any:
 
 
 def capture_span_graphs(model_runner: Any) -> None:
-    """Capture graphs for passes with documents, where SGLang has captured its own."""
+    """Capture graphs for passes with documents, where SGLang has captured its own.
+
+    Plans are cut for one shape of layer: where layers differ, such passes run eagerly.
+    """
     if not compat.has_decode_graphs(model_runner):
         return
-    from sglang_lazy.attention.graphs import SpanGraphs
+    from sglang_lazy.attention.graphs import SpanGraphs, uniform_attention
 
+    if uniform_attention(model_runner.model) is None:
+        return
     backend = model_runner.attn_backend
     backend.span_graphs = SpanGraphs(model_runner, backend._rotaries)

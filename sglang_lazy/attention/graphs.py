@@ -59,7 +59,8 @@ class GraphAttnBackend(AttentionBackend):
         self._pool = model_runner.token_to_kv_pool
         self._row_width = model_runner.req_to_token_pool.req_to_token.shape[1] + 1
         self._device = torch.device(model_runner.device)
-        layer = _first_attention(model_runner.model)
+        layer = uniform_attention(model_runner.model)
+        assert layer is not None, "the caller asked before"
         self.num_qo_heads, self.num_kv_heads = layer.tp_q_head_num, layer.tp_k_head_num
         self._head_dim = layer.qk_head_dim
         self._dtypes: dict[str, torch.dtype] = {
@@ -188,10 +189,13 @@ class GraphAttnBackend(AttentionBackend):
         return buffers
 
 
-def _first_attention(model: torch.nn.Module) -> Any:
+def uniform_attention(model: torch.nn.Module) -> Any:
+    """An attention layer that stands for all, or None where their shapes differ."""
     from sglang.srt.layers.radix_attention import RadixAttention
 
-    return next(m for m in model.modules() if isinstance(m, RadixAttention))
+    layers = [m for m in model.modules() if isinstance(m, RadixAttention)]
+    shapes = {(m.tp_q_head_num, m.tp_k_head_num, m.qk_head_dim) for m in layers}
+    return layers[0] if len(shapes) == 1 else None
 
 
 class SpanGraphs:
