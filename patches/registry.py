@@ -15,6 +15,7 @@ HOOK_MODULES = (
     "forward_batch",
     "generate_request",
     "model_runner",
+    "prefill_adder",
     "server_args",
     "tokenizer_manager",
 )

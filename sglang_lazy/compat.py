@@ -153,3 +153,10 @@ def has_decode_graphs(model_runner: Any) -> bool:
 
     runner = getattr(model_runner, "decode_cuda_graph_runner", None)
     return isinstance(runner, DecodeCudaGraphRunner) and "cuda" in str(model_runner.device)
+
+
+def skip_request() -> Any:
+    """What ``PrefillAdder.add_one_req`` returns to go on with the next request."""
+    from sglang.srt.managers.schedule_policy import AddReqResult
+
+    return AddReqResult.CONTINUE

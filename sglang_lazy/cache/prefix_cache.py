@@ -14,7 +14,7 @@ the request's own goes back to the allocator: one copy, one owner.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from sglang.srt.mem_cache.base_prefix_cache import MatchPrefixParams, MatchResul
 from sglang_lazy import compat
 from sglang_lazy.cache.chunk_tree import ChunkTree, NodeBundle, cut_runs
 from sglang_lazy.cache.context import ContextTable, Tokens
+from sglang_lazy.cache.in_flight import InFlightDocuments
 from sglang_lazy.cache.layout import PromptLayout
 from sglang_lazy.cache.prompt import DocumentPrompt
 from sglang_lazy.request.wire import PromptShape
@@ -43,6 +44,7 @@ class RequestState:
         self.layout: PromptLayout | None = None
         self.sink_slot: torch.Tensor | None = None
         self.bundle = NodeBundle(())
+        self.missing: dict[Hashable, int] = {}  # missing tokens of documents, when matched
         self.decode_spans: Any = None  # derived from the layout and the bundle, when decoding
 
 
@@ -70,6 +72,21 @@ class LazyPrefixCache(ChunkTree):
         super().__init__(params)
         self.sink_token_id = sink_token_id
         self._contexts = ContextTable(hash_seed)
+
+    def reset(self) -> None:
+        super().reset()
+        self._in_flight = InFlightDocuments()
+
+    def should_wait(self, req: Req) -> bool:
+        """Whether a matched request had better wait for documents that others compute."""
+        state = admitted_state(req)
+        return state is not None and self._in_flight.worth_waiting_for(state.missing)
+
+    def claim_documents(self, req: Req) -> None:
+        """Note that an admitted request will compute its missing documents."""
+        state = admitted_state(req)
+        if state is not None:
+            self._in_flight.claim(req.rid, state.missing)
 
     def match_prefix(self, params: MatchPrefixParams) -> MatchResult:
         """Match a prompt; for one with documents, also lay out its row.
@@ -126,6 +143,11 @@ class LazyPrefixCache(ChunkTree):
             )
             state.bundle = bundle
             state.decode_spans = None
+            state.missing = {
+                prompt.document_id(i): lengths[i] - cached[i]
+                for i, is_document in enumerate(prompt.is_document)
+                if is_document and cached[i] < lengths[i]
+            }
             permuted = np.frombuffer(all_ids, dtype=np.int64)[state.layout.permutation]
             req.full_untruncated_fill_ids = array("q", permuted.tobytes())
             self._report(req, state.layout)
@@ -141,6 +163,8 @@ class LazyPrefixCache(ChunkTree):
         end = len(req.get_fill_ids())
         old = req.last_node
         self._store(req, state, end, chunked=chunked)
+        if not chunked:
+            self._in_flight.release(req.rid)
         self.inc_lock_ref(state.bundle)
         self.dec_lock_ref(old)
         req.last_node = state.bundle
@@ -156,6 +180,7 @@ class LazyPrefixCache(ChunkTree):
         if state is None:
             super().cache_finished_req(req, is_insert, kv_len_to_handle=kv_len_to_handle, **kwargs)
             return
+        self._in_flight.release(req.rid)
         if is_insert and not self.disable_finished_insert:
             self._store(req, state, kv_len_to_handle)
         else:

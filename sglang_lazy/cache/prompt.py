@@ -60,6 +60,7 @@ class DocumentPrompt:
             and (before_last[0].tokens[: len(self.context)] == self.context)
         )
         self.keys = tuple(self._key(i, before_last, table) for i in range(len(ranges)))
+        self._digests = tuple(s.digest for s in before_last)
 
     def _context_tokens(self, segments: tuple[Segment, ...], sink_token_id: int | None) -> Tokens:
         mode: ChunkContext = self.shape.chunk_context
@@ -77,6 +78,10 @@ class DocumentPrompt:
             return SegmentKey(self.namespace, array("q"))
         context = table.context(self.namespace, self.shape.chunk_context, segments[:i])
         return SegmentKey(context, array("q"))
+
+    def document_id(self, segment: int) -> Hashable:
+        """Names a document with its namespace and context; equal ids are equal up to hashes."""
+        return (self.namespace, self.context.tobytes(), self._digests[segment])
 
     @property
     def has_detached_sink(self) -> bool:

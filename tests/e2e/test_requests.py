@@ -155,5 +155,13 @@ def test_concurrent_cold_requests(sink_subject: Subject, writer: Writer) -> None
     assert_reuse(again[0], len(a), documents=1, hits=1)
 
 
+def test_cold_document_is_computed_once(sink_subject: Subject, writer: Writer) -> None:
+    """Requests that miss a long document wait for the one that computes it."""
+    a, q = writer.story(1, 400), writer.story(2, 6)
+    prompts = [Prompt.of(writer.story(3 + i, 5 + 4 * i), (a,), q) for i in range(6)]
+    completions = sink_subject.ask_at_once(prompts)
+    assert sorted(c.chunk_cache["cached_tokens"] for c in completions) == [0] + 5 * [len(a)]
+
+
 def test_no_documents_reports_as_stock(sink_subject: Subject, writer: Writer) -> None:
     assert "chunk_cache" not in sink_subject.ask(Prompt.of(writer.story(1, 20))).meta_info
