@@ -14,10 +14,13 @@ from sglang_lazy.patches.registry import around
 def forward_raw(
     original: Callable[..., Any], self: Any, forward_batch: Any, *args: Any, **kwargs: Any
 ) -> Any:
+    plan = plan_of(forward_batch)
+    if plan is None:
+        return original(self, forward_batch, *args, **kwargs)
     graphs = getattr(self.attn_backend, "span_graphs", None)
-    plan = None if graphs is None else plan_of(forward_batch)
-    if graphs is not None and plan is not None:
-        logits_output = graphs.try_run(forward_batch, plan)
-        if logits_output is not None:
-            return compat.model_output(logits_output)
-    return original(self, forward_batch, *args, **kwargs)
+    logits_output = None if graphs is None else graphs.try_run(forward_batch, plan)
+    if logits_output is not None:
+        return compat.model_output(logits_output)
+    # SGLang's own decode graphs have the stock attention inside: run eagerly.
+    with compat.without_decode_graphs(self):
+        return original(self, forward_batch, *args, **kwargs)

@@ -16,6 +16,12 @@ from sglang_lazy.sink import NO_SINK_TOKEN, find_sink_token
 
 _TARGET = "sglang.srt.managers.tokenizer_manager.TokenizerManager"
 
+MAX_DOCUMENTS = 256
+"""Of one prompt. Planning a pass takes time quadratic in them."""
+
+MAX_PENDING_INFOS = 4096
+"""Figures kept for answers that nobody may fetch: clients leave, and n > 1 has a silent leader."""
+
 _UNSUPPORTED_FIELDS = (
     "image_data",
     "video_data",
@@ -40,7 +46,10 @@ def generate_request(original: Callable[..., Any], self: Any, obj: Any, request:
             "this server does not take documents: it was started without --chunk-cache lazy"
         )
     _refuse_combinations(obj)
-    obj.input_ids, obj.text = _tokenized(obj, self.tokenizer), None
+    try:
+        obj.input_ids, obj.text = _tokenized(obj, self.tokenizer), None
+    except TypeError as e:  # the tokenizer's word for text that is not valid Unicode
+        raise ValueError(f"a segment cannot be tokenised: {e}") from None
     return _with_infos(self, original(self, obj, request))
 
 
@@ -81,13 +90,21 @@ def create_tokenized_object(
     if not config.enabled:
         return tokenized
     params = tokenized.sampling_params
-    if CUSTOM_PARAMS_KEY in (params.custom_params or {}):
+    has_params = isinstance(params.custom_params, dict)
+    if has_params and CUSTOM_PARAMS_KEY in params.custom_params:
         raise ValueError(f"custom_params must not contain the reserved key {CUSTOM_PARAMS_KEY!r}")
     input_ids = getattr(obj, "input_ids", None)
     if isinstance(input_ids, SegmentedIds) and input_ids.document_spans:
         chunk_context = input_ids.chunk_context or config.chunk_context
         if chunk_context == "sink" and not _has_sink_token(self):
             raise ValueError(NO_SINK_TOKEN)
+        if len(input_ids.document_spans) > MAX_DOCUMENTS:
+            raise ValueError(
+                f"the prompt has {len(input_ids.document_spans)} documents; "
+                f"at most {MAX_DOCUMENTS} are supported"
+            )
+        if params.custom_params is not None and not has_params:
+            raise ValueError("custom_params must be an object where a prompt has documents")
         shape = PromptShape(len(input_ids), input_ids.document_spans, chunk_context)
         params.custom_params = {**(params.custom_params or {}), CUSTOM_PARAMS_KEY: shape.encode()}
     return tokenized
@@ -106,9 +123,10 @@ def handle_batch_output(
     original: Callable[..., Any], self: Any, recv_obj: Any, *args: Any, **kwargs: Any
 ) -> Any:
     if config_of(self.server_args).enabled:
-        infos = compat.take_infos(recv_obj)
-        # Nobody will ask for those of a request that its client has left.
-        _infos_of(self).update((k, v) for k, v in infos.items() if k in self.rid_to_state)
+        pending = _infos_of(self)
+        pending.update(compat.take_infos(recv_obj))
+        while len(pending) > MAX_PENDING_INFOS:
+            del pending[next(iter(pending))]  # the oldest
     return original(self, recv_obj, *args, **kwargs)
 
 

@@ -6,7 +6,8 @@ reshape ``MatchResult``; those differences belong here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +141,17 @@ def needs_last_logits_only(forward_batch: Any) -> bool:
     )
 
 
+@contextmanager
+def without_decode_graphs(model_runner: Any) -> Iterator[None]:
+    """SGLang's decode graphs put aside, so that a decoding pass runs eagerly."""
+    runner = model_runner.decode_cuda_graph_runner
+    model_runner.decode_cuda_graph_runner = None
+    try:
+        yield
+    finally:
+        model_runner.decode_cuda_graph_runner = runner
+
+
 def model_output(logits_output: Any) -> Any:
     """What ``ModelRunner._forward_raw`` returns for a pass that ran in a graph."""
     from sglang.srt.model_executor.model_runner import ModelRunnerOutput
@@ -160,3 +172,10 @@ def skip_request() -> Any:
     from sglang.srt.managers.schedule_policy import AddReqResult
 
     return AddReqResult.CONTINUE
+
+
+def prefill_graph_backend(server_args: Any) -> str | None:
+    """The kind of CUDA graphs that SGLang settled on for prompts."""
+    phase = getattr(getattr(server_args, "cuda_graph_config", None), "prefill", None)
+    backend = getattr(phase, "backend", None)
+    return None if backend is None else str(backend)

@@ -61,6 +61,14 @@ _REFUSALS = (
     _Refusal("schedule_policy", ("fcfs", "lpm", "lof", "random", "routing-key"), "it walks a tree"),
     _Refusal("tokenizer_worker_num", (None, 1), "its processes load no plugins"),
     _Refusal("grpc_mode", _UNSET, "its requests carry no segments"),
+    _Refusal("smg_grpc_mode", _UNSET, "its requests carry no segments"),
+    _Refusal("kv_canary", (None, "none"), "it takes rows to be in prompt order"),
+    _Refusal("debug_cuda_graph", _UNSET, "it runs captured passes without their plan"),
+    _Refusal(
+        "cuda_graph_backend_prefill",
+        (None, "breakable", "disabled"),
+        "its graphs have the stock attention inside",
+    ),
 )
 
 _OWN_FIELDS = {
@@ -98,9 +106,13 @@ def check_resolved(server_args: Any) -> None:
     Raises:
         ValueError: a setting that the lazy path cannot serve.
     """
-    from sglang_lazy.compat import resolved_settings
+    from sglang_lazy.compat import prefill_graph_backend, resolved_settings
 
-    _refuse(resolved_settings(server_args))
+    settings = resolved_settings(server_args)
+    _refuse(settings)
+    backend = prefill_graph_backend(server_args)
+    if backend is not None:
+        _refuse({"cuda_graph_backend_prefill": backend})
 
 
 def _refuse(settings: Mapping[str, Any]) -> None:

@@ -50,6 +50,7 @@ class LazyAttnMixin(AttentionBackend):
         if self._pass is None:
             stock = super().forward_extend
             return stock(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)
+        _refuse_extras(kwargs)
         return self._forward_spans(self._pass, q, k, v, layer, forward_batch, save_kv_cache)
 
     def forward_decode(
@@ -65,6 +66,7 @@ class LazyAttnMixin(AttentionBackend):
         if self._pass is None:
             stock = super().forward_decode
             return stock(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)
+        _refuse_extras(kwargs)
         return self._forward_spans(self._pass, q, k, v, layer, forward_batch, save_kv_cache)
 
     def _forward_spans(
@@ -86,6 +88,15 @@ class LazyAttnMixin(AttentionBackend):
             self.token_to_kv_pool.get_value_buffer(layer.layer_id),
             layer,
             self._rotaries[layer.layer_id],
+        )
+
+
+def _refuse_extras(arguments: dict[str, Any]) -> None:
+    """Models may hand their backend more than queries, keys and values, such as sinks."""
+    given = [name for name, value in arguments.items() if value is not None]
+    if given:
+        raise NotImplementedError(
+            f"attention with {', '.join(given)} is not supported with documents"
         )
 
 
@@ -115,3 +126,23 @@ def capture_span_graphs(model_runner: Any) -> None:
         return
     backend = model_runner.attn_backend
     backend.span_graphs = SpanGraphs(model_runner, backend._rotaries)
+
+
+def check_kv_dtype(model_runner: Any) -> None:
+    """Refuse stored keys that the kernels cannot multiply.
+
+    Raises:
+        ValueError: names the dtype.
+    """
+    if "cuda" not in str(model_runner.device):
+        return
+    from sglang_lazy.kernels.execute import FP8_DTYPES
+
+    kv_dtype = model_runner.kv_cache_dtype
+    major, minor = torch.cuda.get_device_capability()
+    served = (model_runner.dtype, *(FP8_DTYPES if (major, minor) >= (8, 9) else ()))
+    if kv_dtype not in served:
+        raise ValueError(
+            f"--chunk-cache lazy does not support --kv-cache-dtype {kv_dtype} "
+            f"with a model in {model_runner.dtype} on this GPU"
+        )

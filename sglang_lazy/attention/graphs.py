@@ -48,10 +48,15 @@ class GraphAttnBackend(AttentionBackend):
         model_runner: SGLang's, with its model and pools in place.
         rotaries: rotary tables by layer.
         kind: what its plans are like; tiles and launches are cut for it.
+        kv_indices: buffer of another such backend to share; passes run one at a time.
     """
 
     def __init__(
-        self, model_runner: ModelRunner, rotaries: dict[int, LayerRotary], kind: PassKind
+        self,
+        model_runner: ModelRunner,
+        rotaries: dict[int, LayerRotary],
+        kind: PassKind,
+        kv_indices: torch.Tensor | None = None,
     ) -> None:
         super().__init__()
         self._kind = kind
@@ -67,15 +72,18 @@ class GraphAttnBackend(AttentionBackend):
             "q_dtype": model_runner.dtype,
             "kv_dtype": self._pool.get_key_buffer(layer.layer_id).dtype,
         }
+        self._shared_kv_indices = kv_indices
         self._buffers: dict[int, PlanBuffers] = {}
         self._bucket: PlanBuffers | None = None
         self._host_plans: tuple[AttentionPlan, dict[int, HostPlan]] | None = None
 
     def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int) -> None:
         # Prompts' tokens of one request share its row; decoding has a row for each.
-        self._kv_indices = torch.zeros(
-            max_bs * self._row_width, dtype=torch.int32, device=self._device
-        )
+        num_entries = max_bs * self._row_width
+        shared = self._shared_kv_indices
+        if shared is None or len(shared) < num_entries:
+            shared = torch.zeros(num_entries, dtype=torch.int32, device=self._device)
+        self.kv_indices = shared
 
     def get_cuda_graph_seq_len_fill_value(self) -> int:
         return 1
@@ -90,12 +98,12 @@ class GraphAttnBackend(AttentionBackend):
             return
         assert self._host_plans is not None
         plan, host_plans = self._host_plans
-        self._kv_indices[: len(plan.kv_indices)].copy_(plan.kv_indices)
+        self.kv_indices[: len(plan.kv_indices)].copy_(plan.kv_indices)
         self._buffers_of(size).load(host_plans[size])
 
     def fits(self, plan: AttentionPlan, size: int) -> bool:
         """Whether a graph of ``size`` rows can take the plan; if so, it is the current one."""
-        if len(plan.kv_indices) > len(self._kv_indices):
+        if len(plan.kv_indices) > len(self.kv_indices):
             return False
         host = self._cut(plan, size)
         self._host_plans = (plan, {size: host})
@@ -115,7 +123,8 @@ class GraphAttnBackend(AttentionBackend):
         if save_kv_cache and k is not None:
             compat.write_kv(self._pool, layer, forward_batch.out_cache_loc, k, v)
         q = q.reshape(-1, layer.tp_q_head_num, layer.qk_head_dim)
-        out = torch.empty_like(q)
+        # Rows that pad a prompt are in no plan; decoding's plans set theirs to zero.
+        out = torch.zeros_like(q) if self._kind == "prompt" else torch.empty_like(q)
         rotary = self._rotaries[layer.layer_id]
         assert self._bucket is not None
         run_plan(
@@ -124,7 +133,7 @@ class GraphAttnBackend(AttentionBackend):
             self._pool.get_key_buffer(layer.layer_id),
             self._pool.get_value_buffer(layer.layer_id),
             out,
-            self._kv_indices,
+            self.kv_indices,
             rotary.cos_sin_cache,
             is_neox_style=rotary.is_neox_style,
             **layer_settings(layer),
@@ -204,9 +213,12 @@ class SpanGraphs:
     def __init__(self, model_runner: ModelRunner, rotaries: dict[int, LayerRotary]) -> None:
         self._backends: dict[PassKind, GraphAttnBackend] = {}
         self._runners: dict[PassKind, Any] = {}
+        kv_indices: torch.Tensor | None = None
         for kind in get_args(PassKind):
-            backend = self._backends[kind] = GraphAttnBackend(model_runner, rotaries, kind)
+            backend = GraphAttnBackend(model_runner, rotaries, kind, kv_indices)
+            self._backends[kind] = backend
             self._runners[kind] = compat.capture_decode_graphs(model_runner, backend)
+            kv_indices = backend.kv_indices
         max_tokens = self._runners["prompt"].max_bs
         self._ones = torch.ones(max_tokens, dtype=torch.int64, device=model_runner.device)
         self._zeros = torch.zeros_like(self._ones)

@@ -60,6 +60,8 @@ def _check_layer(layer: Any, name: str) -> None:
         raise ValueError(
             f"--chunk-cache lazy does not support sliding-window attention, which {name} uses"
         )
+    if getattr(layer, "xai_temperature_len", -1) > 0:
+        raise ValueError(f"--chunk-cache lazy does not support temperature scaling, used by {name}")
     if getattr(layer, "is_cross_attention", False):
         raise ValueError(f"--chunk-cache lazy does not support cross attention, used by {name}")
     if layer.qk_head_dim != layer.v_head_dim:

@@ -22,7 +22,7 @@ import torch
 from sglang.srt.mem_cache.base_prefix_cache import MatchPrefixParams, MatchResult
 
 from sglang_lazy import compat
-from sglang_lazy.cache.chunk_tree import ChunkTree, NodeBundle, cut_runs
+from sglang_lazy.cache.chunk_tree import ChunkTree, NodeBundle
 from sglang_lazy.cache.context import ContextTable, Tokens
 from sglang_lazy.cache.in_flight import InFlightDocuments
 from sglang_lazy.cache.layout import PromptLayout
@@ -124,13 +124,13 @@ class LazyPrefixCache(ChunkTree):
         runs: list[torch.Tensor] = []
         for i, key in enumerate(prompt.keys):
             tokens = prompt.tokens(i, all_ids)
-            hit = self.match_segment(key, tokens)
             # Nothing at or behind `limit` may come from the cache: its logits are wanted.
-            usable = max(min(hit.length, limit - prompt.starts[i]), 0)
-            runs += hit.runs if usable == hit.length else cut_runs(hit.runs, 0, usable)
+            # Nor may more be locked than is used, since SGLang counts on the rest.
+            hit = self.match_segment(key, tokens[: max(limit - prompt.starts[i], 0)])
+            runs += hit.runs
             lengths.append(len(tokens))
-            cached.append(usable)
-            nodes.append(hit.node if usable else None)
+            cached.append(hit.length)
+            nodes.append(hit.node)
         matched = torch.cat(runs) if runs else self._no_slots()
         bundle = NodeBundle((*nodes, sink_node))
         if is_admission:
@@ -245,9 +245,22 @@ class LazyPrefixCache(ChunkTree):
                 )
             )
             setattr(req, _STATE, state)
+            if state.prompt.has_detached_sink:
+                self._leave_room_for_sink(req)
         if len(req.origin_input_ids) != state.prompt.shape.num_tokens:
             return None  # SGLang has replaced the prompt of a request that it will abort
         return state
+
+    def _leave_room_for_sink(self, req: Req) -> None:
+        """Clip an answer that could fill the pool.
+
+        SGLang clips it so that prompt and answer just fit; the sink is one token more,
+        and a request that can never be admitted blocks the queue.
+        """
+        params = req.sampling_params
+        room = self.token_to_kv_pool_allocator.size - len(req.origin_input_ids) - 3
+        params.max_new_tokens = min(params.max_new_tokens, max(room, 0))
+        params.min_new_tokens = min(params.min_new_tokens, params.max_new_tokens)
 
     def _row(self, req: Req) -> torch.Tensor:
         return self.req_to_token_pool.req_to_token[req.req_pool_idx]

@@ -46,6 +46,8 @@ def structured_inputs(
             raise ValueError(
                 "document_spans needs input_ids; mark documents in text by segments instead"
             )
+        if text is not None:
+            raise ValueError("give a prompt either as text, or as input_ids with document_spans")
         if not _is_batch_of_ids(input_ids):
             return text, parse_document_spans(input_ids, document_spans, chunk_context)
         if not isinstance(document_spans, Sequence) or len(document_spans) != len(input_ids):

@@ -59,6 +59,10 @@ def test_batch_of_ids_with_spans() -> None:
         ({"chunk_context": "sink", "text": "a"}, "chunk_context needs segments or document_spans"),
         ({"segments": [ONE, [{"document": "d"}]]}, "prompt 1 of the batch: the prompt ends in a"),
         ({"segments": [ONE, 3]}, "prompt 1 of the batch: segments must be a list"),
+        (
+            {"text": "t", "input_ids": [1, 2, 3], "document_spans": [[0, 1]]},
+            "give a prompt either as text, or as input_ids",
+        ),
         ({"segments": []}, "segments is empty"),
         ({"segments": "abc"}, "segments must be a list of objects"),
         ({"segments": [ONE], "chunk_context": ["sink"] * 2}, "or a list of 1 modes"),
