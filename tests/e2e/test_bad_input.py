@@ -39,6 +39,12 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"segments": [[DOCUMENT, TEXT], [TEXT, DOCUMENT]]},
         "ends in a document",
     ),
+    "too many documents": ({"segments": [*[DOCUMENT] * 257, TEXT]}, "257 documents"),
+    "not Unicode": ({"segments": [{"document": "a \ud800"}, TEXT]}, "surrogate"),
+    "text and spans": (
+        {"text": "Hi", "input_ids": IDS, "document_spans": [[0, 1]]},
+        "either as text, or as input_ids",
+    ),
     "too long": ({"segments": [{"document": "lantern " * 9000}, TEXT]}, "context length"),
 }
 
@@ -55,6 +61,20 @@ def test_fault_is_named(server: Server, name: str) -> None:
     assert response.status_code == 400, response.text
     assert sentence in response.text
     assert_serves(server)
+
+
+def test_reserved_custom_params(server: Server) -> None:
+    params = {**GREEDY, "custom_params": {"__sglang_lazy_prompt__": [0, 3, 0, 1]}}
+    response = server.post("/generate", text="Who?", sampling_params=params)
+    assert response.status_code == 400
+    assert "reserved key" in response.text
+    assert_serves(server)
+
+
+def test_odd_custom_params_are_ignored_as_by_stock(server: Server) -> None:
+    params = {**GREEDY, "custom_params": 5}
+    response = server.post("/generate", text="Who?", sampling_params=params)
+    assert response.status_code == 200, response.text
 
 
 def test_client_that_goes_away(server: Server) -> None:
