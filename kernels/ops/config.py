@@ -2,7 +2,7 @@
 
 Each row holds for 16-bit queries and head_dim 128; ``fit`` shrinks it to the shared
 memory that other head sizes and dtypes leave. Only sm_90 was measured
-(benchmarks/bench_kernels.py --tune on an H200); the other tables follow from their
+(benchmarks/tune_kernels.py on an H200); the other tables follow from their
 shared memory and are untested.
 """
 
