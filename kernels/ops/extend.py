@@ -11,6 +11,32 @@ from sglang_lazy.kernels.plan_buffers import PlanBuffers
 from sglang_lazy.kernels.planner import plan_extend
 
 
+def extend_config(
+    *,
+    max_queries: int,
+    num_qo_heads: int,
+    num_kv_heads: int,
+    head_dim: int,
+    q_dtype: torch.dtype,
+    kv_dtype: torch.dtype,
+    device: torch.device | str,
+) -> LaunchConfig:
+    """The launch for a pass whose longest segment has ``max_queries`` rows.
+
+    Other arguments as for :func:`sglang_lazy.kernels.decode.decode_config`.
+    """
+    group = num_qo_heads // num_kv_heads
+    return choose_config(
+        device_architecture(device)[0],
+        rows=max_queries * group,
+        shared_rows=0,
+        group=group,
+        head_dim=head_dim,
+        q_bytes=q_dtype.itemsize,
+        kv_bytes=kv_dtype.itemsize,
+    )
+
+
 def build_extend_plan(
     qo_indptr: torch.Tensor | np.ndarray,
     span_indptr: torch.Tensor | np.ndarray,
@@ -43,17 +69,15 @@ def build_extend_plan(
         np.asarray(a.cpu() if isinstance(a, torch.Tensor) else a)
         for a in (qo_indptr, span_indptr, span_start, span_len, position_offsets)
     )
-    table, num_sms = device_architecture(device)
-    group = num_qo_heads // num_kv_heads
     if config is None:
-        config = choose_config(
-            table,
-            rows=int(np.diff(qo).max(initial=1)) * group,
-            shared_rows=0,
-            group=group,
+        config = extend_config(
+            max_queries=int(np.diff(qo).max(initial=1)),
+            num_qo_heads=num_qo_heads,
+            num_kv_heads=num_kv_heads,
             head_dim=head_dim,
-            q_bytes=q_dtype.itemsize,
-            kv_bytes=kv_dtype.itemsize,
+            q_dtype=q_dtype,
+            kv_dtype=kv_dtype,
+            device=device,
         )
     plan = plan_extend(
         qo,
@@ -62,9 +86,9 @@ def build_extend_plan(
         length,
         offsets,
         config=config,
-        group=group,
+        group=num_qo_heads // num_kv_heads,
         num_kv_heads=num_kv_heads,
-        num_sms=num_sms,
+        num_sms=device_architecture(device)[1],
     )
     return PlanBuffers.upload(plan, device)
 

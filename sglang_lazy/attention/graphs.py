@@ -19,12 +19,12 @@ import torch
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 
 from sglang_lazy import compat
-from sglang_lazy.attention.executor import layer_settings
+from sglang_lazy.attention.kernel_pass import run_layer
 from sglang_lazy.attention.plan import AttentionPlan
 from sglang_lazy.attention.rotary import LayerRotary
-from sglang_lazy.kernels.config import LaunchConfig, choose_config, device_architecture
+from sglang_lazy.kernels.config import LaunchConfig, device_architecture
 from sglang_lazy.kernels.decode import decode_config
-from sglang_lazy.kernels.execute import run_plan
+from sglang_lazy.kernels.extend import extend_config
 from sglang_lazy.kernels.plan_buffers import Capacity, PlanBuffers
 from sglang_lazy.kernels.planner import HostPlan, plan_decode, plan_extend
 
@@ -75,7 +75,7 @@ class GraphAttnBackend(AttentionBackend):
         self._shared_kv_indices = kv_indices
         self._buffers: dict[int, PlanBuffers] = {}
         self._bucket: PlanBuffers | None = None
-        self._host_plans: tuple[AttentionPlan, dict[int, HostPlan]] | None = None
+        self._current: tuple[AttentionPlan, HostPlan] | None = None
 
     def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int) -> None:
         # Prompts' tokens of one request share its row; decoding has a row for each.
@@ -96,18 +96,18 @@ class GraphAttnBackend(AttentionBackend):
         if in_capture:
             self._bucket = self._buffers_of(size)
             return
-        assert self._host_plans is not None
-        plan, host_plans = self._host_plans
+        assert self._current is not None
+        plan, host_plan = self._current
         self.kv_indices[: len(plan.kv_indices)].copy_(plan.kv_indices)
-        self._buffers_of(size).load(host_plans[size])
+        self._buffers_of(size).load(host_plan)
 
     def fits(self, plan: AttentionPlan, size: int) -> bool:
         """Whether a graph of ``size`` rows can take the plan; if so, it is the current one."""
         if len(plan.kv_indices) > len(self.kv_indices):
             return False
-        host = self._cut(plan, size)
-        self._host_plans = (plan, {size: host})
-        limits, needs = vars(self._buffers_of(size).capacity), vars(Capacity.of(host))
+        host_plan = self._cut(plan, size)
+        self._current = (plan, host_plan)
+        limits, needs = vars(self._buffers_of(size).capacity), vars(Capacity.of(host_plan))
         return all(needs[name] <= limit for name, limit in limits.items())
 
     def forward_decode(
@@ -125,46 +125,30 @@ class GraphAttnBackend(AttentionBackend):
         q = q.reshape(-1, layer.tp_q_head_num, layer.qk_head_dim)
         # Rows that pad a prompt are in no plan; decoding's plans set theirs to zero.
         out = torch.zeros_like(q) if self._kind == "prompt" else torch.empty_like(q)
-        rotary = self._rotaries[layer.layer_id]
         assert self._bucket is not None
-        run_plan(
+        run_layer(
             self._bucket,
             q,
             self._pool.get_key_buffer(layer.layer_id),
             self._pool.get_value_buffer(layer.layer_id),
             out,
             self.kv_indices,
-            rotary.cos_sin_cache,
-            is_neox_style=rotary.is_neox_style,
-            **layer_settings(layer),
+            layer=layer,
+            rotary=self._rotaries[layer.layer_id],
         )
         return out.flatten(1)
 
     def _config(self, size: int) -> LaunchConfig:
-        heads: dict[str, Any] = {
+        shape: dict[str, Any] = {
             "num_qo_heads": self.num_qo_heads,
             "num_kv_heads": self.num_kv_heads,
+            "head_dim": self._head_dim,
+            "device": self._device,
+            **self._dtypes,
         }
-        if self._kind != "prompt":
-            return decode_config(
-                num_requests=size,
-                may_share=self._kind == "shared",
-                head_dim=self._head_dim,
-                **heads,
-                q_dtype=self._dtypes["q_dtype"],
-                kv_dtype=self._dtypes["kv_dtype"],
-                device=self._device,
-            )
-        group = self.num_qo_heads // self.num_kv_heads
-        return choose_config(
-            device_architecture(self._device)[0],
-            rows=size * group,
-            shared_rows=0,
-            group=group,
-            head_dim=self._head_dim,
-            q_bytes=self._dtypes["q_dtype"].itemsize,
-            kv_bytes=self._dtypes["kv_dtype"].itemsize,
-        )
+        if self._kind == "prompt":
+            return extend_config(max_queries=size, **shape)
+        return decode_config(num_requests=size, may_share=self._kind == "shared", **shape)
 
     def _cut(self, plan: AttentionPlan, size: int) -> HostPlan:
         ragged = (plan.span_indptr, plan.span_start, plan.span_len, plan.position_offsets)

@@ -81,7 +81,7 @@ class PlanBuilder:
         Args:
             row_start: start of the request's row.
             seq_len: places of the row that hold keys, those being computed included.
-            num_queries: places computed in this pass; 1 when decoding.
+            num_queries: places computed in this pass.
             layout: where the prompt's segments lie in the row.
             sink_at: where ``kv_indices`` holds the slot of the detached sink, if the
                 layout has one.

@@ -151,16 +151,8 @@ class PromptLayout:
                 left -= length
         return spans
 
-    def spans_before(self, piece: Piece) -> Sequence[Span]:
+    def spans_before(self, piece: Piece) -> list[Span]:
         """What every query of ``piece`` sees outside the piece itself, merged where contiguous."""
-        # Asked for the last piece at every step of decoding.
-        return self._spans_before_last if piece is self.pieces[-1] else self._spans_before(piece)
-
-    @cached_property
-    def _spans_before_last(self) -> tuple[Span, ...]:
-        return tuple(self._spans_before(self.pieces[-1]))
-
-    def _spans_before(self, piece: Piece) -> list[Span]:
         if self.is_document[piece.segment]:
             spans = self.context_spans()
             spans += [Span(p.start, p.length, 0) for p in self._heads_before(piece)]
