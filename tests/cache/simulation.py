@@ -97,6 +97,8 @@ class Simulation:
             known = [content in in_tree for content in segment[: max(limit - start, 0)]]
             expected.append((known + [False]).index(False))
         run.req.init_next_round_input(self.cache)
+        for slot in getattr(self.cache, "_unwritten_sinks", ()):  # stock has none
+            self.written.pop(slot, None)  # taken anew: what it held before is garbage
         state = admitted_state(run.req)
         hit = [len(run.req.prefix_indices)] if state is None else list(state.layout.cached)
         if self.exact:
