@@ -6,7 +6,7 @@ reshape ``MatchResult``; those differences belong here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -157,6 +157,16 @@ def model_output(logits_output: Any) -> Any:
     from sglang.srt.model_executor.model_runner import ModelRunnerOutput
 
     return ModelRunnerOutput(logits_output=logits_output, can_run_graph=True)
+
+
+def flash_attention_3() -> Callable[..., torch.Tensor] | None:
+    """``flash_attn_with_kvcache`` of sglang-kernel; None in builds without it."""
+    try:
+        from sgl_kernel.flash_attn import flash_attn_with_kvcache
+    except ImportError:
+        return None
+    kernel: Callable[..., torch.Tensor] = flash_attn_with_kvcache
+    return kernel
 
 
 def has_decode_graphs(model_runner: Any) -> bool:

@@ -33,7 +33,7 @@ class LazyAttnMixin(AttentionBackend):
 
     def init_forward_metadata(self, forward_batch: ForwardBatch) -> None:
         plan = plan_of(forward_batch)
-        self._pass = None if plan is None else plan_pass(plan)
+        self._pass = None if plan is None else plan_pass(plan, self.token_to_kv_pool.dtype)
         if plan is None:
             super().init_forward_metadata(forward_batch)
 
