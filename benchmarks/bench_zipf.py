@@ -30,12 +30,22 @@ from typing import Any
 from bench_engine import LLAMA_3_8B
 from common import RESULTS, record
 
-ALPHAS, BUDGETS = (0.0, 0.8, 1.1, 2.1), (0.1, 1.0)
+POINTS = (
+    (1.0, 2.1),
+    (1.0, 1.1),
+    (0.1, 2.1),
+    (0.1, 1.1),
+    (1.0, 0.8),
+    (1.0, 0.0),
+    (0.1, 0.8),
+    (0.1, 0.0),
+)
+"""KV budget, as a share of the pool, and alpha; those of the recorded figures first."""
 NUM_DOCUMENTS, DOCUMENT_TOKENS, PER_REQUEST = 100, 2048, 5
 QUESTION_TOKENS, ANSWER_TOKENS = 64, 64
 CONCURRENCY = 64
-WARM_SECONDS, MEASURE_SECONDS = 4.0, 5.0
-LEGS = ("stock", "block", "lazy")
+WARM_SECONDS, MEASURE_SECONDS, DRAIN_SECONDS = 4.0, 5.0, 60.0
+LEGS = ("lazy", "stock", "block")
 
 
 class Traffic:
@@ -97,7 +107,8 @@ async def closed_loop(engine: Any, traffic: Traffic, marked: bool, seconds: floa
         while time.perf_counter() < end:
             answers.append(await ask(engine, traffic.prompt(), marked))
 
-    await asyncio.gather(*(client() for _ in range(CONCURRENCY)))
+    clients = asyncio.gather(*(client() for _ in range(CONCURRENCY)))
+    await asyncio.wait_for(clients, seconds + DRAIN_SECONDS)  # a dead engine never answers
     return [a for a in answers if a.finished <= end]
 
 
@@ -116,7 +127,7 @@ def measure(engine: Any, alpha: float, marked: bool) -> dict[str, float]:
     }
 
 
-def run_leg(leg: str, model: str, budget_file: Path) -> list[dict[str, Any]]:
+def run_leg(leg: str, model: str, first: int) -> list[dict[str, Any]]:
     import sglang
 
     settings: dict[str, Any] = {}
@@ -141,18 +152,17 @@ def run_leg(leg: str, model: str, budget_file: Path) -> list[dict[str, Any]]:
     capacity = engine.get_server_info()["max_total_num_tokens"]
     print(f"{leg}: {capacity} tokens, started in {time.perf_counter() - start:.0f} s", flush=True)
     points = []
-    for budget in BUDGETS:
-        budget_file.write_text(str(int(capacity * budget)))
-        for alpha in ALPHAS:
-            engine.flush_cache()
-            figures = measure(engine, alpha, marked=leg != "stock")
-            points.append({"leg": leg, "budget": budget, "alpha": alpha, **figures})
-            print(json.dumps(points[-1]), flush=True)
+    for budget, alpha in POINTS[:first]:
+        Path(os.environ["BENCH_TOKEN_BUDGET"]).write_text(str(int(capacity * budget)))
+        engine.flush_cache()
+        figures = measure(engine, alpha, marked=leg != "stock")
+        points.append({"leg": leg, "budget": budget, "alpha": alpha, **figures})
+        print(json.dumps(points[-1]), flush=True)
     engine.shutdown()
     return points
 
 
-def start_leg(leg: str) -> list[dict[str, Any]]:
+def start_leg(leg: str, first: int) -> list[dict[str, Any]]:
     """A leg in a process of its own, with block_attention/ installed as a plugin there."""
     with tempfile.TemporaryDirectory() as scratch:
         info = Path(scratch) / "block_attention-0.dist-info"
@@ -168,7 +178,7 @@ def start_leg(leg: str) -> list[dict[str, Any]]:
             "BENCH_TOKEN_BUDGET": str(Path(scratch) / "budget"),
             "BENCH_BLOCK_ATTENTION": str(int(leg == "block")),
         }
-        command = [sys.executable, __file__, "--leg", leg]
+        command = [sys.executable, __file__, "--leg", leg, "--first", str(first)]
         run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert run.stdout is not None
         points = []
@@ -199,16 +209,17 @@ def write(points: list[dict[str, Any]], folder: Path, commit: str | None) -> Non
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--leg", choices=LEGS)
+    parser.add_argument("--first", type=int, default=len(POINTS), help="points of POINTS")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--commit", help="recorded where the tree is no repository")
     args = parser.parse_args()
     if args.leg:
         with tempfile.TemporaryDirectory() as model:
             (Path(model) / "config.json").write_text(json.dumps(LLAMA_3_8B))
-            points = run_leg(args.leg, model, Path(os.environ["BENCH_TOKEN_BUDGET"]))
+            points = run_leg(args.leg, model, args.first)
         print("FIGURES " + json.dumps(points), flush=True)
         return
-    points = [point for leg in LEGS for point in start_leg(leg)]
+    points = [point for leg in LEGS for point in start_leg(leg, args.first)]
     args.out.mkdir(parents=True, exist_ok=True)
     write(points, args.out, args.commit)
 

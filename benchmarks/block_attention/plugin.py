@@ -32,8 +32,11 @@ def register() -> None:
 def _flush_cache(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     budget = Path(os.environ["BENCH_TOKEN_BUDGET"])
     if budget.exists():
-        self.token_to_kv_pool_allocator.size = int(budget.read_text())
-        self.max_total_num_tokens = self.token_to_kv_pool_allocator.size
+        size = int(budget.read_text())
+        self.token_to_kv_pool_allocator.size = size
+        for holder in (self, *vars(self).values()):  # the scheduler's parts have copies
+            if hasattr(holder, "max_total_num_tokens"):
+                object.__setattr__(holder, "max_total_num_tokens", size)  # some are frozen
     return original(self, *args, **kwargs)
 
 
