@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -94,7 +95,7 @@ async def ask(engine: Any, prompt: list[int], marked: bool) -> Answer:
     )
     async for output in stream:
         first = first or time.perf_counter()
-        cached = output["meta_info"]["cached_tokens"]
+        cached = output["meta_info"].get("cached_tokens", 0)
     return Answer(arrived, first, time.perf_counter(), cached)
 
 
@@ -105,10 +106,14 @@ async def closed_loop(engine: Any, traffic: Traffic, marked: bool, seconds: floa
 
     async def client() -> None:
         while time.perf_counter() < end:
-            answers.append(await ask(engine, traffic.prompt(), marked))
+            # What is aborted before its first token is an error to the engine.
+            with contextlib.suppress(ValueError):
+                answers.append(await ask(engine, traffic.prompt(), marked))
 
     clients = asyncio.gather(*(client() for _ in range(CONCURRENCY)))
-    await asyncio.wait_for(clients, seconds + DRAIN_SECONDS)  # a dead engine never answers
+    await asyncio.sleep(seconds)
+    engine.tokenizer_manager.abort_request(abort_all=True)
+    await asyncio.wait_for(clients, DRAIN_SECONDS)  # a dead engine never answers
     return [a for a in answers if a.finished <= end]
 
 
@@ -125,6 +130,14 @@ def measure(engine: Any, alpha: float, marked: bool) -> dict[str, float]:
         "ttft_p95": ttft[int(0.95 * (len(ttft) - 1))],
         "cached_share": sum(a.cached_tokens for a in answers) / (tokens * len(answers)),
     }
+
+
+def wait_until_flushed(engine: Any) -> None:
+    for _ in range(100):
+        if engine.flush_cache().success:
+            return
+        time.sleep(0.1)
+    raise SystemExit("the engine does not become idle")
 
 
 def run_leg(leg: str, model: str, first: int) -> list[dict[str, Any]]:
@@ -154,7 +167,7 @@ def run_leg(leg: str, model: str, first: int) -> list[dict[str, Any]]:
     points = []
     for budget, alpha in POINTS[:first]:
         Path(os.environ["BENCH_TOKEN_BUDGET"]).write_text(str(int(capacity * budget)))
-        engine.flush_cache()
+        wait_until_flushed(engine)
         figures = measure(engine, alpha, marked=leg != "stock")
         points.append({"leg": leg, "budget": budget, "alpha": alpha, **figures})
         print(json.dumps(points[-1]), flush=True)
