@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from sglang_lazy import compat
 from sglang_lazy.config import config_of
@@ -18,17 +18,19 @@ def add_route(app: Any, manager: Any) -> None:
         app: SGLang's FastAPI application.
         manager: the ``TokenizerManager``, which reaches the schedulers.
     """
-    from fastapi import Query
+    from fastapi import HTTPException
 
     if any(getattr(route, "path", None) == PATH for route in app.routes):
         return
     config = config_of(manager.server_args)
 
-    async def chunk_cache(
-        documents: Annotated[int, Query(ge=0, le=MAX_LISTED)] = 20,
-    ) -> dict[str, Any]:
+    # A string, since SGLang answers 500 to what FastAPI finds wrong with a query.
+    async def chunk_cache(documents: str = "20") -> dict[str, Any]:
         """What the chunk cache holds, with the documents that were hit most often."""
-        schedulers = await compat.ask_for_summaries(manager, documents)
+        limit = int(documents) if documents.isdecimal() else MAX_LISTED + 1
+        if limit > MAX_LISTED:
+            raise HTTPException(400, f"documents must be a number from 0 to {MAX_LISTED}")
+        schedulers = await compat.ask_for_summaries(manager, limit)
         return {
             "chunk_context": config.chunk_context,
             "schedulers": sorted(schedulers, key=lambda summary: summary["dp_rank"]),
