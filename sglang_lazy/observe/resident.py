@@ -67,6 +67,12 @@ class ResidentDocument:
             self._digest = document_digest(path[-self.num_tokens :])
         return self._digest
 
+    def extend(self, num_tokens: int, chunk_context: str) -> None:
+        """The same tokens, cut so that more of them are the document's and fewer its context."""
+        self.num_tokens = num_tokens
+        self.chunk_context = chunk_context
+        self._digest = None
+
 
 def document_digest(token_ids: array) -> str:
     """A document's name in ``GET /chunk_cache``: its content's hash, in 32 hex digits.
@@ -131,10 +137,14 @@ class ResidentDocuments:
         """The document that ends in ``node``, noted if it is new."""
         document: ResidentDocument | None = getattr(node, "document", None)
         if document is None:
-            self.cover(node, context_length)
             document = ResidentDocument(node, num_tokens, namespace, chunk_context)
             node.document = document
             self._documents[document] = None
+            self.cover(node, context_length)
+        elif num_tokens > document.num_tokens:
+            # Context and document may be cut in two ways from the same tokens.
+            document.extend(num_tokens, chunk_context)
+            self.cover(node, context_length)
         return document
 
     def split(self, head: Any, tail: Any) -> None:
