@@ -33,13 +33,21 @@ class LookupCounts:
         Args:
             documents: cached tokens and all tokens of each document.
         """
-        counts = cls()
+        hits = partials = misses = hit_tokens = partial_tokens = missing_tokens = 0
         for cached, length in documents:
-            result = "hit" if cached == length else "partial" if cached else "miss"
-            counts.documents[result] += 1
-            counts.tokens[result] += cached
-            counts.tokens["miss"] += length - cached
-        return counts
+            missing_tokens += length - cached
+            if cached == length:
+                hits += 1
+                hit_tokens += cached
+            elif cached:
+                partials += 1
+                partial_tokens += cached
+            else:
+                misses += 1
+        return cls(
+            documents={"hit": hits, "partial": partials, "miss": misses},
+            tokens={"hit": hit_tokens, "partial": partial_tokens, "miss": missing_tokens},
+        )
 
     def add(self, other: LookupCounts) -> None:
         _add(self.documents, other.documents)

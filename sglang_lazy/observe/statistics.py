@@ -43,17 +43,19 @@ class DocumentStatistics:
             nodes: for each segment, the tree node in which its cached head ends.
         """
         now = time.monotonic()
-        documents = []
-        for i, is_document in enumerate(layout.is_document):
+        found = []
+        segments = zip(layout.is_document, layout.cached, layout.lengths, strict=True)
+        for i, (is_document, cached, length) in enumerate(segments):
             if not is_document:
                 continue
-            cached, length = layout.cached[i], layout.lengths[i]
-            documents.append((cached, length))
+            found.append((cached, length))
             if cached == length:
-                document = self._document(prompt, layout, i, nodes[i])
+                document = getattr(nodes[i], "document", None)
+                if document is None or document.num_tokens < length:
+                    document = self._document(prompt, layout, i, nodes[i])
                 document.hits += 1
                 document.last_used = now
-        counts = LookupCounts.of(documents)
+        counts = LookupCounts.of(found)
         self.lookups.add(counts)
         if self._metrics is not None:
             self._metrics.count(counts)

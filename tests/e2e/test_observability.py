@@ -16,10 +16,9 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from sglang_lazy.observe.resident import document_digest
-from sglang_lazy.top.sample import parse_metrics
 from sglang_lazy.warm.__main__ import main as warm
 
-from ..engines import Server, ServerSlot
+from ..engines import Server
 from .prompts import Prompt, Writer, sentences
 from .subject import Subject, assert_reuse
 
@@ -226,16 +225,3 @@ def test_top(subject: Subject, writer: Writer, server: Server) -> None:
     assert document_digest(array("q", document))[:16] in result.stdout
     assert "1 documents; 20,000 tokens of KV" in result.stdout
     assert "time to match: mean" in result.stdout
-
-
-def test_without_the_cache(
-    server_slot: ServerSlot, corpus: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing is added to a server that does not reuse documents."""
-    server = server_slot.get(enable_metrics=True)
-    assert requests.get(server.url + "/chunk_cache", timeout=60).status_code == 404
-    sums, _, _ = parse_metrics(requests.get(server.url + "/metrics", timeout=60).text)
-    assert "num_running_reqs" in sums
-    assert not any(name.startswith("chunk_cache_") for name in sums)
-    assert warm(["--url", server.url, "--retries", "0", str(corpus)]) == 1
-    assert "without --chunk-cache lazy" in capsys.readouterr().err
