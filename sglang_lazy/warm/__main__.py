@@ -31,6 +31,7 @@ from sglang_lazy.warm.corpus import STDIN, corpus_size, read_corpus
 from sglang_lazy.warm.warmer import Prompt, Report, Warmer
 
 SHOWN_FAILURES = 20
+RESUME = "Run it again to resume."
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -114,10 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 lambda report: show(progress, task, report),
             )
             warmer.run(read_corpus(args.corpus, args.template))
-    except (RequestError, ServerUnreachable, ValueError) as error:
+    except (RequestError, ValueError) as error:
         fault, status = str(error), 1
+    except ServerUnreachable as error:
+        fault, status = f"{error}\n{RESUME}", 1
     except KeyboardInterrupt:
-        fault, status = "interrupted", 130
+        fault, status = f"interrupted\n{RESUME}", 130
     report = Report() if warmer is None else warmer.report
     if args.json:
         print(json.dumps(dataclasses.asdict(report)))
@@ -134,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
     if fault:
-        print(f"{fault}\nRun it again to resume.", file=sys.stderr)
+        print(fault, file=sys.stderr)
     return status or int(bool(report.failures or report.left_out))
 
 

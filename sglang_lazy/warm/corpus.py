@@ -67,7 +67,7 @@ def render(text: str, title: str | None, template: str | None) -> str:
             behind the title and a newline where there is a title.
     """
     if template is None:
-        return text if title is None else f"{title}\n{text}"
+        return f"{title}\n{text}" if title else text
     values = {"{text}": text, "{title}": title or ""}
     return re.sub(r"\{(?:text|title)\}", lambda match: values[match[0]], template)
 

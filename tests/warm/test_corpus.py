@@ -56,6 +56,7 @@ def test_directory(tmp_path: Path) -> None:
     ("title", "template", "expected"),
     [
         (None, None, "body {title}"),
+        ("", None, "body {title}"),
         ("T {text}", None, "T {text}\nbody {title}"),
         ("T {text}", "\n\n{title}: {text}{x}", "\n\nT {text}: body {title}{x}"),
         (None, "<{title}>{text}", "<>body {title}"),
