@@ -126,8 +126,10 @@ def _server(sample: Sample, before: Sample | None) -> RenderableType:
 def _hottest(sample: Sample, documents: int) -> Table:
     several = len(sample.schedulers) > 1
     table = Table(title="Hottest documents", title_justify="left", expand=False)
-    for name in ("hash", "tokens", "hits", "age", "last used", "context", "namespace"):
-        table.add_column(name, justify="right" if name in ("tokens", "hits") else "left")
+    for name in ("hash", "tokens", "hits", "age", "idle", "context", "namespace"):
+        table.add_column(
+            name, justify="right" if name in ("tokens", "hits") else "left", no_wrap=True
+        )
     if several:
         table.add_column("rank", justify="right")
     for rank, document in sample.hottest(documents):
@@ -141,7 +143,7 @@ def _row(document: Mapping[str, Any]) -> list[str]:
         f"{document['tokens']:,}",
         f"{document['hits']:,}",
         duration(document["age_seconds"]),
-        f"{duration(document['idle_seconds'])} ago",
+        duration(document["idle_seconds"]),
         document["chunk_context"],
         document["namespace"] or "",
     ]

@@ -51,7 +51,7 @@ def reading(seconds: float, hits: int, metrics: str = METRICS) -> Sample:
 
 
 def shown(sample: Sample, before: Sample | None = None) -> str:
-    console = Console(width=100, color_system=None)
+    console = Console(width=90, color_system=None)
     with console.capture() as captured:
         console.print(screen(sample, before, "http://server", 5))
     return captured.get()
@@ -74,7 +74,7 @@ def test_totals_and_what_has_changed() -> None:
 def test_hottest_of_all_schedulers_first() -> None:
     text = shown(reading(1.0, 30))
     assert text.index("030aaaa") < text.index("120aaaa")
-    assert "2h" in text and "59s ago" in text and "1,234" in text
+    assert "2h" in text and "59s" in text and "1,234" in text
 
 
 def test_without_metrics() -> None:
