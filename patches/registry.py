@@ -14,9 +14,12 @@ HOOK_MODULES = (
     "engine",
     "forward_batch",
     "generate_request",
+    "metrics_collector",
     "model_runner",
     "prefill_adder",
+    "scheduler",
     "server_args",
+    "tokenizer_control",
     "tokenizer_manager",
 )
 """Modules of this package that register hooks when imported."""

@@ -8,6 +8,7 @@ from sglang_lazy.attention.backend import LazyAttnMixin, capture_span_graphs, ch
 from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 from sglang_lazy.compat import sglang_version
 from sglang_lazy.config import config_of
+from sglang_lazy.observe.metrics import create_metrics
 from sglang_lazy.patches import HookError, verify_hooks
 from sglang_lazy.sink import NO_SINK_TOKEN, find_sink_token
 
@@ -42,4 +43,4 @@ def create_prefix_cache(ctx: Any) -> LazyPrefixCache:
         raise ValueError(NO_SINK_TOKEN)
     check_kv_dtype(model_runner)
     capture_span_graphs(model_runner)
-    return LazyPrefixCache(ctx.params, sink_token_id)
+    return LazyPrefixCache(ctx.params, sink_token_id, metrics=create_metrics())
