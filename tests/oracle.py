@@ -75,7 +75,7 @@ def visibility(tokens: Sequence[Token]) -> torch.Tensor:
 
 
 class Oracle:
-    """Log-probabilities of a Llama-like model under the lazy attention rules."""
+    """Log-probabilities of a causal language model under the lazy attention rules."""
 
     def __init__(self, model: PreTrainedModel | str | Path) -> None:
         if not isinstance(model, PreTrainedModel):
@@ -84,7 +84,6 @@ class Oracle:
             )
         self.model = model.eval()
 
-    @torch.inference_mode()
     def logprobs(
         self,
         segments: Sequence[Segment],
@@ -98,14 +97,19 @@ class Oracle:
         appending them to the prompt as text.
         """
         segments = [(kind, list(ids)) for kind, ids in segments if len(ids)]
-        tokens = lay_out(segments, mode, sink_token_id)
+        return self.logprobs_of(lay_out(segments, mode, sink_token_id), start)
+
+    @torch.inference_mode()
+    def logprobs_of(self, tokens: Sequence[Token], start: int = 0) -> torch.Tensor:
+        """The same for a dense sequence."""
+        prompt_rows = [i for i, t in enumerate(tokens) if not t.private and t.position >= 0]
         mask = torch.zeros(len(tokens), len(tokens))
         mask.masked_fill_(~visibility(tokens), torch.finfo(torch.float32).min)
-        hidden = self.model.model(
+        logits = self.model(
             input_ids=torch.tensor([[t.token_id for t in tokens]]),
             position_ids=torch.tensor([[t.position for t in tokens]]),
             attention_mask=mask[None, None],
+            logits_to_keep=torch.tensor(prompt_rows[start:]),
             use_cache=False,
-        ).last_hidden_state[0]
-        prompt_rows = [i for i, t in enumerate(tokens) if not t.private and t.position >= 0]
-        return self.model.lm_head(hidden[prompt_rows[start:]]).float().log_softmax(dim=-1)
+        ).logits[0]
+        return logits.float().log_softmax(dim=-1)
