@@ -55,8 +55,8 @@ def check_server_args(original: Callable[..., None], self: Any) -> None:
     """The last gate before processes start, when SGLang has filled in every setting."""
     original(self)
     if config_of(self).enabled:
-        check_resolved(self)
         check_model(self.get_model_config())
+        check_resolved(self)
 
 
 def engine_server_args(

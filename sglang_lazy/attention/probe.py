@@ -44,7 +44,7 @@ class _Recorder(AttentionBackend):
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stock, name)
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         q: torch.Tensor,
         k: torch.Tensor | None,

@@ -72,7 +72,8 @@ def _check_layer(layer: Any, name: str) -> None:
         )
     if layer.logit_cap > 0 and layer.logit_capping_method != "tanh":
         raise ValueError(
-            f"--chunk-cache lazy caps logits by tanh only, not by {layer.logit_capping_method} as {name} does"
+            "--chunk-cache lazy does not support attention logits capped by "
+            f"{layer.logit_capping_method}, used by {name}"
         )
     if layer.qk_head_dim != layer.v_head_dim:
         raise ValueError(

@@ -39,7 +39,7 @@ class Schedulers:
             )
 
     def serve(self, model_dir: Path, requests: list[Any], **settings: Any) -> dict[str, Any]:
-        """The ``answers`` to requests in turn, or the ``error`` with which the model was refused."""
+        """``answers`` to requests in turn, or the ``error`` with which the model was refused."""
         job = {
             "settings": {"model_path": str(model_dir), **SETTINGS, **settings},
             "requests": requests,

@@ -89,11 +89,13 @@ def randomise(model: PreTrainedModel) -> None:
     generator = torch.Generator().manual_seed(0)
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
-        if parameter.dim() > 1:
+        if parameter.dim() > 1 and "norm" not in name:
             parameter.data = noise * WEIGHT_STD
             continue
+        if name == "lm_head.bias":  # SGLang's Phi leaves it out
+            continue
         parameter.data += noise * 0.1
-        if "q_norm" in name or "k_norm" in name:
+        if any(norm in name for norm in ("q_norm", "k_norm", "q_layernorm", "k_layernorm")):
             parameter.data *= QK_NORM_GAIN
 
 
@@ -162,7 +164,7 @@ SERVED = (
         "Cohere (Command R)",
         "cohere",
         "neighbours paired, norms over heads, scaled logits",
-        {"use_qk_norm": True, "logit_scale": 0.5, "tie_word_embeddings": True},
+        {"use_qk_norm": True, "logit_scale": 4.0, "tie_word_embeddings": True},
     ),
     Family(
         "Granite",
@@ -266,7 +268,8 @@ REFUSED = (
     Family(
         "GPT-2",
         "gpt2",
-        "needs rotary position embeddings, which transformer.h.0.attn (GPT2Attention) does not have",
+        "needs rotary position embeddings, "
+        "which transformer.h.0.attn (GPT2Attention) does not have",
     ),
     Family("Qwen3-Next", "qwen3_next", A_STATE),
     Family("Falcon-H1", "falcon_h1", A_STATE),

@@ -1,14 +1,14 @@
 """Models that cannot be served are refused at start-up, by name and in one sentence."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from sglang.srt.configs.model_config import ModelConfig
 
 from sglang_lazy.models import check_model
 
 from .schedulers import Schedulers
-from .shapes import REFUSED, Family
+from .shapes import REFUSED, SERVED, Family
 
 
 @pytest.mark.server
@@ -23,21 +23,11 @@ def test_refused(family: Family, schedulers: Schedulers, tmp_path: Path) -> None
     assert "\n" not in error
 
 
-def test_alibi_that_only_sglang_knows_of() -> None:
-    """Baichuan-13B; its configuration is code of the checkpoint's."""
-    config = SimpleNamespace(architectures=["BaichuanForCausalLM"], hidden_size=5120)
-    model_config = SimpleNamespace(
-        hf_config=config,
-        hf_text_config=config,
-        context_len=4096,
-        is_encoder_decoder=False,
-        is_generation=True,
-        is_multimodal=False,
-        model_is_mrope=False,
-        attention_arch=None,
-        use_alibi=True,
-    )
-    config.get_text_config = lambda: config
-    model_config.is_draft_model = False
-    with pytest.raises(ValueError, match="does not support BaichuanForCausalLM: it uses ALiBi"):
+def test_alibi_that_only_sglang_knows_of(tmp_path: Path) -> None:
+    """Baichuan-13B, whose configuration is code of the checkpoint's."""
+    SERVED[0].save_config(tmp_path)
+    model_config = ModelConfig(str(tmp_path))
+    check_model(model_config)
+    model_config.use_alibi = True
+    with pytest.raises(ValueError, match="does not support LlamaForCausalLM: it uses ALiBi"):
         check_model(model_config)
