@@ -184,7 +184,7 @@ def prefill_graph_backend(server_args: Any) -> str | None:
 def run_at_positions(model_runner: Any, attn_backend: Any, positions: Sequence[int]) -> None:
     """Run the model eagerly on one token, repeated at ``positions``, as one prompt.
 
-    Attention is ``attn_backend``'s; keys go to the pool's padding slot, if anywhere.
+    Attention is ``attn_backend``'s. Slots of the pool, which must be empty, may be written.
     """
     from sglang.srt.model_executor.forward_batch_info import (
         CaptureHiddenMode,
@@ -208,7 +208,7 @@ def run_at_positions(model_runner: Any, attn_backend: Any, positions: Sequence[i
         seq_lens_cpu=torch.tensor([n]),
         orig_seq_lens=tensor([n]),
         seq_lens_sum=n,
-        out_cache_loc=tensor([0] * n),
+        out_cache_loc=tensor(range(1, n + 1)),
         positions=tensor(positions),
         extend_num_tokens=n,
         extend_seq_lens=tensor([n], torch.int32),
@@ -221,7 +221,7 @@ def run_at_positions(model_runner: Any, attn_backend: Any, positions: Sequence[i
         num_token_non_padded=tensor(n, torch.int32),
         num_token_non_padded_cpu=n,
     )
-    with forward_context(ForwardContext(attn_backend=attn_backend)), torch.inference_mode():
+    with forward_context(ForwardContext(attn_backend=attn_backend)), torch.no_grad():
         model_runner.model.forward(batch.input_ids, batch.positions, batch)
 
 

@@ -10,6 +10,7 @@ by position after rotating them.
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,15 +35,17 @@ class _Call(NamedTuple):
 
 
 class _Recorder(AttentionBackend):
-    """Attention of each token to itself; otherwise the stock backend."""
+    """Attention of each token to itself; put before the class of a copy of the backend."""
 
-    def __init__(self, stock: Any) -> None:
-        super().__init__()
-        self._stock = stock
-        self.calls: dict[int, list[_Call]] = defaultdict(list)
+    calls: dict[int, list[_Call]]
+    token_to_kv_pool: Any
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stock, name)
+    @staticmethod
+    def copy_of(backend: Any) -> Any:
+        recorder = copy.copy(backend)
+        recorder.__class__ = type("Recorder", (_Recorder, type(backend)), {})
+        recorder.calls = defaultdict(list)
+        return recorder
 
     def forward(
         self,
@@ -60,6 +63,9 @@ class _Recorder(AttentionBackend):
         if k is None or v is None:
             raise ValueError(f"layer {layer.layer_id} uses another layer's keys")
         num_tokens = len(q)
+        if not save_kv_cache:  # the model has stored the keys while it rotated them
+            stored = self.token_to_kv_pool.get_key_buffer(layer.layer_id)
+            k = stored[forward_batch.out_cache_loc].to(q.dtype)
         values = v.reshape(num_tokens, layer.tp_v_head_num, layer.v_head_dim)
         self.calls[layer.layer_id].append(
             _Call(
@@ -87,7 +93,7 @@ def verify_rotaries(model_runner: ModelRunner, rotaries: dict[int, LayerRotary])
             f"its rotary table has {shortest} positions"
         )
     positions = [0, 1, 2, 11, context_len // 2, context_len - 2, context_len - 1]
-    recorder = _Recorder(model_runner.attn_backend)
+    recorder = _Recorder.copy_of(model_runner.attn_backend)
     try:
         compat.run_at_positions(model_runner, recorder, positions)
     except Exception as error:

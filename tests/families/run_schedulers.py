@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from array import array
+from importlib import import_module
 from typing import Any
 
 
@@ -123,9 +124,8 @@ def run_forked(job: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from sglang.srt.plugins import load_plugins
-
-    load_plugins()
-
+    import_module("sglang.srt.plugins").load_plugins()
+    for name in ("managers.scheduler", "models.registry"):
+        import_module(f"sglang.srt.{name}")  # what every model's process would import
     for line in sys.stdin:
         print("\n" + json.dumps(run_forked(json.loads(line))), flush=True)

@@ -131,8 +131,7 @@ def test_documents_far_from_the_start(
     found = len(A) + len(B)
     assert far["chunk_cache"] == {"documents": 18, "hits": 2, "cached_tokens": found}
     assert far["cached_tokens"] == found
-    error, tol = oracle.error(FAR, far), tolerance(FAR)
+    error, allowed = oracle.error(FAR, far), tolerance(FAR)
+    assert error <= allowed, f"logprobs are off by {error:.1e} > {allowed:.1e}"
     wrong = oracle.error(FAR, far, is_misplaced=True)
-    print(f"{family.name}: stock {stock_error:.1e} far {error:.1e} tol {tol:.1e} wrong {wrong:.1e}")
-    assert error <= tol
-    assert wrong > 10 * tol, "a wrong offset would not be seen"
+    assert wrong > 10 * allowed, f"a wrong offset changes logprobs by {wrong:.1e} only"
