@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from sglang.srt.model_executor.model_runner import ModelRunner
 
 
+_NUM_SAMPLES = 4096
+"""Positions at which a table is looked at."""
+
+
 class _Call(NamedTuple):
     """What a layer gave to attention, ``[num_tokens, num_heads, head_dim]`` each."""
 
@@ -92,6 +96,13 @@ def verify_rotaries(model_runner: ModelRunner, rotaries: dict[int, LayerRotary])
             f"--chunk-cache lazy does not support {name} with --context-length {context_len}: "
             f"its rotary table has {shortest} positions"
         )
+    for rotary in {id(rotary): rotary for rotary in rotaries.values()}.values():
+        bent = _first_bend(rotary, context_len)
+        if bent is not None:
+            raise ValueError(
+                f"--chunk-cache lazy does not support {name}: its rotary angles are not "
+                f"proportional to the position from {bent} on"
+            )
     positions = [0, 1, 2, 11, context_len // 2, context_len - 2, context_len - 1]
     recorder = _Recorder.copy_of(model_runner.attn_backend)
     try:
@@ -104,6 +115,23 @@ def verify_rotaries(model_runner: ModelRunner, rotaries: dict[int, LayerRotary])
     fault = _find_fault(recorder.calls, rotaries, positions)
     if fault is not None:
         raise ValueError(f"--chunk-cache lazy does not support {name}: {fault}")
+
+
+def _first_bend(rotary: LayerRotary, context_len: int) -> int | None:
+    """Some position p, near the first, with R(p) other than R(a) R(p - a); None if none.
+
+    A table that SGLang has lengthened beyond what a scaled embedding was made for goes on
+    unscaled.
+    """
+    table = rotary.cos_sin_cache
+    step = max(1, context_len // _NUM_SAMPLES)
+    p = torch.arange(context_len - 1, 0, -step, device=table.device).flip(0)
+    a = p // 2
+    r_a, r_b, r_p = (torch.complex(*table[i].chunk(2, dim=-1)) for i in (a, p - a, p))
+    error = (r_a * r_b - r_p).abs().amax(dim=-1)
+    # Float32 holds the angle of p to p * 2^-24.
+    bent = p[error > 4 * p * 2.0**-24 + 1e-5]
+    return int(bent[0]) if len(bent) else None
 
 
 def _find_fault(

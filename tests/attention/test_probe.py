@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from sglang_lazy.attention.probe import _Call, _find_fault
+from sglang_lazy.attention.probe import _Call, _find_fault, _first_bend
 from sglang_lazy.attention.rotary import LayerRotary
 from sglang_lazy.kernels.rope import rotate_back
 
@@ -74,3 +74,13 @@ def test_every_layer_must_be_found_and_run_once() -> None:
     assert _find_fault({0: [call()], 1: [call()]}, {0: rotary}, POSITIONS) == missing
     twice = _find_fault({0: [call(), call()]}, {0: rotary}, POSITIONS)
     assert twice == "layer 0 attends 2 times in a pass"
+
+
+def test_angles_are_proportional_to_the_position() -> None:
+    right = table()
+    assert _first_bend(right, MAX_POSITION) is None
+    lengthened = torch.cat((right.cos_sin_cache[:100], table(90.0).cos_sin_cache[100:]))
+    assert _first_bend(LayerRotary(lengthened, True), MAX_POSITION) == 100
+    assert _first_bend(LayerRotary(lengthened, True), 100) is None
+    halved = torch.cat((right.cos_sin_cache[:100], right.cos_sin_cache[100:] / 2))
+    assert _first_bend(LayerRotary(halved, True), MAX_POSITION) == 100

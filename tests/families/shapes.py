@@ -247,6 +247,12 @@ REFUSED = (
         rope("longrope", **LONGROPE),
     ),
     Family(
+        "YaRN beyond its length",
+        "qwen2",
+        "its rotary angles are not proportional to the position from 15975 on",
+        rope("yarn", factor=3.9, original_max_position_embeddings=4096),
+    ),
+    Family(
         "Ministral 3 beyond its first length",
         "ministral3",
         "layer 0 scales by position (at 32768)",
