@@ -14,7 +14,8 @@ from sglang_lazy.evaluate.evaluation import Job, evaluate
 from sglang_lazy.evaluate.measure import Settings
 from sglang_lazy.evaluate.modes import DEFAULT_MODES, parse_mode
 from sglang_lazy.evaluate.plot import SUFFIXES
-from sglang_lazy.evaluate.prompt import DOCUMENT_FORMAT
+from sglang_lazy.evaluate.prompt import DOCUMENT_FORMAT, MESSAGE
+from sglang_lazy.evaluate.record import METRICS
 
 FAILED, BAD_USE, INTERRUPTED = 1, 2, 130
 
@@ -58,6 +59,8 @@ def _job(args: argparse.Namespace, server_args: Sequence[str]) -> Job:
         raise ValueError("options after -- are for an engine: give --model-path")
     if args.plot and args.plot.suffix not in SUFFIXES:
         raise ValueError(f"--plot needs a file that ends in {', '.join(SUFFIXES)}")
+    if args.template != "chat" and (args.message or args.chat_template_kwargs != "{}"):
+        raise ValueError("--message and --chat-template-kwargs need --template chat")
     chat_arguments = json.loads(args.chat_template_kwargs)
     if not isinstance(chat_arguments, dict):
         raise ValueError("--chat-template-kwargs must be a JSON object")
@@ -70,12 +73,14 @@ def _job(args: argparse.Namespace, server_args: Sequence[str]) -> Job:
         server_args=server_args,
         tokenizer=args.tokenizer,
         template=args.template,
-        document_format=args.document_format.replace("\\n", "\n"),
+        message=_unescaped(args.message or MESSAGE),
+        document_format=_unescaped(args.document_format),
         chat_arguments=chat_arguments,
         modes=[parse_mode(name) for name in dict.fromkeys(args.modes)],
         settings=Settings(
             max_new_tokens=args.max_new_tokens,
-            stop=tuple(stop.replace("\\n", "\n") for stop in args.stop),
+            stop=tuple(map(_unescaped, args.stop)),
+            answer_after=args.answer_after,
             top_logprobs=args.top_logprobs,
             reorder=not args.no_reorder,
             seed=args.seed,
@@ -86,9 +91,18 @@ def _job(args: argparse.Namespace, server_args: Sequence[str]) -> Job:
         out=args.out,
         plot=args.plot,
         record=args.record,
+        record_metric=args.record_metric,
         gpu=args.gpu,
         commit=args.commit,
     )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\n", "\\n")
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("\\n", "\n")
 
 
 def _positive(text: str) -> int:
@@ -142,8 +156,13 @@ def _add_run(run: argparse.ArgumentParser) -> None:
         help="the tokenizer's chat template, or a file with {documents} and {question}",
     )
     group.add_argument(
+        "--message",
+        metavar="TEXT",
+        help=f"what the user says under the chat template (default: {_escaped(MESSAGE)})",
+    )
+    group.add_argument(
         "--document-format",
-        default=DOCUMENT_FORMAT.replace("\n", "\\n"),
+        default=_escaped(DOCUMENT_FORMAT),
         metavar="FORMAT",
         help="how {title} and {text} make a document (default: %(default)s)",
     )
@@ -153,16 +172,28 @@ def _add_run(run: argparse.ArgumentParser) -> None:
         metavar="JSON",
         help='more variables of the chat template, such as {"enable_thinking": false}',
     )
-    group.add_argument("--max-new-tokens", type=_positive, default=32, metavar="N")
+    group.add_argument(
+        "--max-new-tokens",
+        type=_positive,
+        default=32,
+        metavar="N",
+        help="of an answer (default: %(default)s)",
+    )
     group.add_argument(
         "--stop", action="append", default=[], metavar="TEXT", help="ends an answer; repeatable"
     )
     group.add_argument(
+        "--answer-after",
+        default="",
+        metavar="TEXT",
+        help="judge what follows the last such text of an answer that has it",
+    )
+    group.add_argument(
         "--top-logprobs",
         type=_positive,
-        default=128,
+        default=256,
         metavar="K",
-        help="tokens that the divergence tells apart (default: %(default)s)",
+        help="likeliest tokens that the divergence looks at (default: %(default)s)",
     )
     group.add_argument(
         "--no-reorder", action="store_true", help="do not ask again with reordered documents"
@@ -180,6 +211,9 @@ def _add_run(run: argparse.ArgumentParser) -> None:
     group.add_argument("--plot", type=Path, metavar="FILE", help="draw them (png, svg, pdf)")
     group.add_argument(
         "--record", type=Path, metavar="DIR", help="write quality_<mode>.json for each mode"
+    )
+    group.add_argument(
+        "--record-metric", choices=list(METRICS), default="contains", help="(default: %(default)s)"
     )
     group.add_argument("--gpu", help="recorded where the server is elsewhere")
     group.add_argument("--commit", help="recorded where the package lies in no repository")

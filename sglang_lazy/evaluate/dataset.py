@@ -3,8 +3,10 @@
     {"question": "Who ...?", "documents": ["...", {"title": "...", "text": "..."}],
      "answers": ["gold", "another way to say it"], "kind": "two hops"}
 
-``answers`` are alternatives, the first one is *the* gold answer. ``kind`` is optional: results
-are also reported by kind. Where a question cannot be answered from its documents, ``answers``
+``answers`` are alternatives, the first one is *the* gold answer. Two keys are optional: ``kind``
+(results are also reported by kind) and ``target``, the gold answer as the model is expected to
+say it ("It was built by Ida Kolm.") where ``answers`` hold key words; it is what the NLL and
+the divergence are computed of. Where a question cannot be answered from its documents, ``answers``
 holds the phrases of a refusal ("not mentioned", ...), and a right answer contains one of them.
 Other keys are ignored.
 """
@@ -43,6 +45,12 @@ class Example:
     documents: tuple[Document, ...]
     answers: tuple[str, ...]
     kind: str = ""
+    target: str = ""
+
+    @property
+    def gold(self) -> str:
+        """The answer that is scored by its likelihood."""
+        return self.target or self.answers[0]
 
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {
@@ -50,7 +58,8 @@ class Example:
             "documents": [document.to_json() for document in self.documents],
             "answers": list(self.answers),
         }
-        return {**data, "kind": self.kind} if self.kind else data
+        optional = {"kind": self.kind, "target": self.target}
+        return {**data, **{key: value for key, value in optional.items() if value}}
 
     @cached_property
     def key(self) -> str:
@@ -77,7 +86,8 @@ class Example:
             question=_text(data.get("question"), "'question'"),
             documents=tuple(_document(i, each) for i, each in enumerate(documents)),
             answers=tuple(_text(each, f"answers[{i}]") for i, each in enumerate(answers)),
-            kind=_text(data["kind"], "'kind'") if data.get("kind") is not None else "",
+            kind=_optional(data, "kind"),
+            target=_optional(data, "target"),
         )
 
 
@@ -89,6 +99,10 @@ def _document(index: int, data: Any) -> Document:
     if not isinstance(title, str):
         raise DatasetError(f"{where}['title'] must be a string")
     return Document(_text(data.get("text"), f"{where}['text']"), title)
+
+
+def _optional(data: dict[str, Any], key: str) -> str:
+    return "" if data.get(key) is None else _text(data[key], repr(key))
 
 
 def _text(value: Any, where: str) -> str:

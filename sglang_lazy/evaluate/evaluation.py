@@ -25,6 +25,8 @@ from sglang_lazy.evaluate.run import run
 from sglang_lazy.evaluate.summary import Summary, summarize
 
 SHOWN_ERRORS = 5
+WIDTH = 160
+"""Of the table where it goes to a file."""
 NOT_REPEATED = ("--out", "--results", "--plot", "--record", "--gpu", "--commit", "--api-key")
 """Options that a recorded command leaves out: they change no figure, or are secret."""
 
@@ -41,6 +43,7 @@ class Job:
     server_args: Sequence[str]
     tokenizer: str | None
     template: str
+    message: str
     document_format: str
     chat_arguments: Mapping[str, Any]
     modes: Sequence[Mode]
@@ -51,6 +54,7 @@ class Job:
     out: Path | None
     plot: Path | None
     record: Path | None
+    record_metric: str
     gpu: str | None
     commit: str | None
 
@@ -124,7 +128,7 @@ def _writer(job: Job, info: ModelInfo) -> PromptWriter:
 
     tokenizer = AutoTokenizer.from_pretrained(job.tokenizer or info.tokenizer_path)
     if job.template == "chat":
-        template = chat_template(tokenizer, job.document_format, job.chat_arguments)
+        template = chat_template(tokenizer, job.message, job.document_format, job.chat_arguments)
     else:
         template = file_template(Path(job.template), job.document_format)
     return PromptWriter(template, tokenizer)
@@ -173,7 +177,10 @@ async def _run_with_bar(
 def _publish(
     job: Job, info: ModelInfo, template: Template, summary: Summary, refused: Mapping[str, str]
 ) -> None:
-    Console().print(report.table(summary))
+    shown = Console()
+    if not shown.is_terminal:
+        shown = Console(width=WIDTH)
+    shown.print(report.table(summary))
     gpu = job.gpu or info.gpu
     command = provenance.command_line(["python", "-m", "sglang_lazy.evaluate"], NOT_REPEATED)
     if job.out:
@@ -196,6 +203,7 @@ def _publish(
             gpu=gpu,
             command=command,
             commit=job.commit,
+            metric=job.record_metric,
             model=Path(info.model_path).name,
             data=job.data.name,
         )

@@ -18,20 +18,29 @@ from typing import Any
 
 from sglang_lazy.evaluate.client import Client, RequestRefused
 from sglang_lazy.evaluate.dataset import Document, Example
-from sglang_lazy.evaluate.divergence import lumped_kl, rest_mass
+from sglang_lazy.evaluate.divergence import lumped_kl
 from sglang_lazy.evaluate.metrics import best, contains, exact_match, f1, normalize_answer
 from sglang_lazy.evaluate.modes import FULL, Mode
 from sglang_lazy.evaluate.prompt import PromptWriter
 from sglang_lazy.request.segments import SegmentedIds
 
+LOGPROB_DIGITS = 6
+"""Kept of the likeliest tokens' log-probabilities: more is float32 noise."""
+
 
 @dataclass(frozen=True)
 class Settings:
-    """What figures depend on besides the question and the mode."""
+    """What figures depend on besides the question and the mode.
+
+    Attributes:
+        answer_after: where an answer has this text, only what follows its last occurrence is
+            judged: for models that show their work first.
+    """
 
     max_new_tokens: int = 32
     stop: tuple[str, ...] = ()
-    top_logprobs: int = 128
+    answer_after: str = ""
+    top_logprobs: int = 256
     reorder: bool = True
     seed: int = 0
 
@@ -42,6 +51,10 @@ class NextToken:
 
     ids: list[int]
     logprobs: list[float]
+
+    @property
+    def by_id(self) -> dict[int, float]:
+        return dict(zip(self.ids, self.logprobs, strict=True))
 
 
 @dataclass(frozen=True)
@@ -71,8 +84,8 @@ class Measurement:
         nll: -log P(gold answer | prompt) in nats, summed over its tokens.
         answer_tokens: number of those tokens.
         kl: divergence from full attention, see ``divergence``; None without full attention.
+        rest: mass of full attention's tokens that ``kl`` does not tell apart.
         next_token: of full attention only; the other modes are compared with it.
-        rest: mass of the tokens outside of ``next_token``.
         reordered: the answer to the same documents in another order, if there is one.
         agrees: whether both answers have the same normal form.
         reordered_contains: ``contains`` of the reordered answer.
@@ -129,30 +142,32 @@ class Examiner:
         documents = example.documents if mode.has_documents else ()
         prompt = self.writer.prompt(documents, example.question)
         answer = await self._answer(prompt, mode)
-        reference = full.next_token if full else None
-        nll, answer_tokens, next_token = await self._score(prompt, mode, example, reference)
-        kl = None if reference is None else lumped_kl(reference.logprobs, next_token.logprobs)
+        nll, answer_tokens, next_token = await self._score(prompt, mode, example)
+        is_full = mode.name == FULL
+        reference = next_token if is_full else full.next_token if full else None
+        divergence = lumped_kl(reference.by_id, next_token.by_id) if reference else None
+        final = self._final(answer)
         measurement = Measurement(
             answer=answer,
-            contains=best(contains, answer.text, example.answers),
-            exact_match=best(exact_match, answer.text, example.answers),
-            f1=best(f1, answer.text, example.answers),
+            contains=best(contains, final, example.answers),
+            exact_match=best(exact_match, final, example.answers),
+            f1=best(f1, final, example.answers),
             nll=nll,
             answer_tokens=answer_tokens,
-            kl=0.0 if mode.name == FULL else kl,
-            rest=rest_mass(next_token.logprobs),
-            next_token=next_token if mode.name == FULL else None,
+            kl=divergence.kl if divergence else None,
+            rest=divergence.rest if divergence else None,
+            next_token=next_token if is_full else None,
         )
         if not self.settings.reorder or len(documents) < 2:
             return measurement
         other_prompt = self.writer.prompt(self.reordered(example), example.question)
         other = await self._answer(other_prompt, mode)
-        agrees = normalize_answer(answer.text) == normalize_answer(other.text)
+        other_final = self._final(other)
         return replace(
             measurement,
             reordered=other,
-            agrees=float(agrees),
-            reordered_contains=best(contains, other.text, example.answers),
+            agrees=float(normalize_answer(final) == normalize_answer(other_final)),
+            reordered_contains=best(contains, other_final, example.answers),
         )
 
     def reordered(self, example: Example) -> Sequence[Document]:
@@ -162,6 +177,10 @@ class Examiner:
         while order == sorted(order):
             rng.shuffle(order)
         return [example.documents[i] for i in order]
+
+    def _final(self, answer: Answer) -> str:
+        after = self.settings.answer_after
+        return answer.text.rpartition(after)[2] if after else answer.text
 
     async def _answer(self, prompt: SegmentedIds, mode: Mode) -> Answer:
         sampling: dict[str, Any] = {
@@ -181,33 +200,28 @@ class Examiner:
         )
 
     async def _score(
-        self, prompt: SegmentedIds, mode: Mode, example: Example, reference: NextToken | None
+        self, prompt: SegmentedIds, mode: Mode, example: Example
     ) -> tuple[float, int, NextToken]:
         """NLL of the gold answer, its number of tokens, the distribution of its first token."""
-        gold = self.writer.answer(example.answers[0])
-        wanted = (
-            {"top_logprobs_num": self.settings.top_logprobs}
-            if reference is None
-            else {"token_ids_logprob": reference.ids}
-        )
-        scored = SegmentedIds([*prompt, *gold], prompt.document_spans)
+        gold = self.writer.answer(example.gold)
         output = await self._generate(
-            scored,
+            SegmentedIds([*prompt, *gold], prompt.document_spans),
             mode,
-            sampling_params={"temperature": 0, "max_new_tokens": 0},
+            sampling_params={"temperature": 0, "max_new_tokens": 1},
             return_logprob=True,
             logprob_start_len=len(prompt) - 1,
-            **wanted,
+            top_logprobs_num=self.settings.top_logprobs,
         )
         meta = output["meta_info"]
         # The first returned token is the prompt's last, and has no predecessor to predict it.
         returned = meta["input_token_logprobs"][1:]
         if [token for _, token, _ in returned] != gold:
             raise RequestRefused("the server returned log-probabilities of other tokens")
-        name = "input_top_logprobs" if reference is None else "input_token_ids_logprobs"
-        by_id = {token: logprob for logprob, token, _ in meta[name][1]}
-        ids = list(by_id) if reference is None else reference.ids
-        next_token = NextToken(ids, [by_id[token] for token in ids])
+        likeliest = meta["input_top_logprobs"][1]
+        next_token = NextToken(
+            [token for _, token, _ in likeliest],
+            [round(logprob, LOGPROB_DIGITS) for logprob, _, _ in likeliest],
+        )
         return -sum(logprob for logprob, _, _ in returned), len(gold), next_token
 
     async def _generate(self, prompt: SegmentedIds, mode: Mode, **fields: Any) -> dict[str, Any]:

@@ -19,12 +19,7 @@ from sglang_lazy.request.tokenize import tokenize_prompt
 
 DOCUMENTS, QUESTION = "{documents}", "{question}"
 
-CHAT = (
-    "Answer the question from the documents below. Give the answer only, in a few words."
-    + DOCUMENTS
-    + "\n\nQuestion: "
-    + QUESTION
-)
+MESSAGE = f"Answer the question from these notes.{DOCUMENTS}\n\nQuestion: {QUESTION}"
 """What a user says under ``--template chat``."""
 
 DOCUMENT_FORMAT = "\n\n{title}\n{text}"
@@ -92,6 +87,7 @@ def file_template(path: Path, document_format: str = DOCUMENT_FORMAT) -> Templat
 
 def chat_template(
     tokenizer: Any,
+    message: str = MESSAGE,
     document_format: str = DOCUMENT_FORMAT,
     arguments: Mapping[str, Any] | None = None,
 ) -> Template:
@@ -99,6 +95,7 @@ def chat_template(
 
     Args:
         tokenizer: a Hugging Face tokenizer.
+        message: what the user says, with both places.
         arguments: further variables of the chat template, such as ``enable_thinking``.
 
     Raises:
@@ -107,7 +104,7 @@ def chat_template(
     if not getattr(tokenizer, "chat_template", None):
         raise ValueError("the tokenizer has no chat template; give a file with --template")
     rendered = tokenizer.apply_chat_template(
-        [{"role": "user", "content": CHAT}],
+        [{"role": "user", "content": message}],
         tokenize=False,
         add_generation_prompt=True,
         **(arguments or {}),

@@ -13,7 +13,11 @@ from sglang_lazy import provenance
 from sglang_lazy.evaluate.modes import FULL
 from sglang_lazy.evaluate.summary import Estimate, Figures, Summary
 
-METRIC = "contains"
+METRICS = {
+    "contains": "questions whose answer contains the gold answer",
+    "exact_match": "questions whose answer is the gold answer (SQuAD's normal form)",
+    "f1": "F1 of answers (SQuAD's)",
+}
 
 
 def write_records(
@@ -23,6 +27,7 @@ def write_records(
     gpu: str,
     command: str,
     commit: str | None = None,
+    metric: str = "contains",
     **more: Any,
 ) -> list[str]:
     """Write ``quality_<mode>.json`` for each mode but full attention.
@@ -31,6 +36,7 @@ def write_records(
         gpu: what the model ran on.
         command: how to get the figures again.
         commit: of the code that was measured; found out where None.
+        metric: one of ``METRICS``.
         more: further keys, such as the model and the questions.
 
     Returns:
@@ -54,14 +60,14 @@ def write_records(
         name = "quality_" + re.sub(r"\W+", "_", mode.replace(":", ""))
         result = {
             "figure": name,
-            **_points(figures, summary.modes[FULL]),
+            **_points(metric, figures, summary.modes[FULL]),
             "unit": "points",
             **origin,
-            "meaning": "questions whose answer contains the gold answer; baseline: full attention",
+            "meaning": f"{METRICS[metric]}; baseline: full attention",
             "mode": mode,
             "failures": figures.failures,
             "kinds": {
-                kind: _points(modes[mode], modes[FULL])
+                kind: _points(metric, modes[mode], modes[FULL])
                 for kind, modes in summary.kinds.items()
                 if modes[mode].n
             },
@@ -72,9 +78,9 @@ def write_records(
     return names
 
 
-def _points(figures: Figures, full: Figures) -> dict[str, Any]:
-    value, baseline = figures.metrics[METRIC], full.metrics.get(METRIC)
-    difference = figures.difference.get(METRIC)
+def _points(metric: str, figures: Figures, full: Figures) -> dict[str, Any]:
+    value, baseline = figures.metrics[metric], full.metrics.get(metric)
+    difference = figures.difference.get(metric)
     return {
         "value": 100 * value.value,
         "baseline": 100 * baseline.value if baseline else None,

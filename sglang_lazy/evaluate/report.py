@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,90 +13,100 @@ from rich.table import Table
 from rich.text import Text
 
 from sglang_lazy.evaluate.modes import FULL
-from sglang_lazy.evaluate.summary import Estimate, Reuse, Summary
+from sglang_lazy.evaluate.summary import Estimate, Figures, Reuse, Summary
 
-Row = tuple[str, str, int]
-"""A metric, its heading, and digits; negative digits: in percent."""
-
-PERCENT = -1
-COLUMNS: tuple[Row, ...] = (
-    ("contains", "right", PERCENT),
-    ("exact_match", "exact", PERCENT),
-    ("f1", "F1", PERCENT),
-    ("nll", "NLL", 2),
-    ("kl", "KL", 3),
-    ("agreement", "same if\nreordered", PERCENT),
-    ("order_change", "right if\nreordered", PERCENT),
-)
+Cell = Callable[[Figures], str]
+NOTHING = "[dim]–[/]"
 LEGEND = (
-    "right: the answer contains the gold answer. NLL: of the gold answer, nats per token. "
-    "KL: of its first token, from full attention. same if reordered: same answer to the "
-    "documents in another order; right if reordered: change of 'right'. reused: prompt tokens "
-    "from the cache. In brackets: 95% bootstrap interval."
+    "right: the answer contains the gold answer. NLL: of the gold answer, nats per token. KL: "
+    "from full attention to the mode, at the answer's first token. reordered: the same "
+    "documents in another order; same answer: as in the first order; right, change: from it. "
+    "reused: prompt tokens from the cache. In brackets: 95% bootstrap intervals."
 )
 
 
 def table(summary: Summary) -> RenderableType:
-    """What a terminal shows."""
-    parts: list[RenderableType] = [_modes(summary)]
+    """What a terminal shows: metrics down, modes across."""
+    parts: list[RenderableType] = [_metrics(summary)]
     if summary.kinds:
         parts.append(_kinds(summary))
     parts.append(Text(LEGEND, style="dim"))
     return Group(*parts)
 
 
-def _modes(summary: Summary) -> Table:
-    grid = Table(title="All questions", title_justify="left")
-    grid.add_column("mode", no_wrap=True)
-    grid.add_column("n", justify="right")
-    for _, heading, _ in COLUMNS:
-        grid.add_column(heading, justify="right")
-    grid.add_column("reused", justify="right")
-    grid.add_column("reused if\nreordered", justify="right")
-    for mode, figures in summary.modes.items():
-        failures = f"\n[red]{figures.failures} failed[/]" if figures.failures else ""
-        grid.add_row(
-            mode,
-            f"{figures.n}{failures}",
-            *(_cell(figures.metrics.get(name), digits) for name, _, digits in COLUMNS),
-            _reuse(figures.reuse),
-            _reuse(figures.reordered),
-        )
+def _grid(title: str, summary: Summary) -> Table:
+    grid = Table(title=title, title_justify="left")
+    grid.add_column("", min_width=16)
+    for mode in summary.modes:
+        grid.add_column(mode, justify="right")
+    return grid
+
+
+def _metrics(summary: Summary) -> Table:
+    grid = _grid("All questions", summary)
+    rows: list[tuple[str, Cell]] = [
+        ("questions", _count),
+        ("right, %", lambda f: _percent(f.metrics.get("contains"))),
+        ("  less full", lambda f: _percent(f.difference.get("contains"), "+")),
+        ("exact match, %", lambda f: _percent(f.metrics.get("exact_match"))),
+        ("F1, %", lambda f: _percent(f.metrics.get("f1"))),
+        ("  less full", lambda f: _percent(f.difference.get("f1"), "+")),
+        ("NLL", lambda f: _number(f.metrics.get("nll"))),
+        ("  less full", lambda f: _number(f.difference.get("nll"), "+")),
+        ("KL", lambda f: _number(f.metrics.get("kl"))),
+        ("reordered:", lambda f: ""),
+        ("  same answer, %", lambda f: _percent(f.metrics.get("agreement"))),
+        ("  right, change", lambda f: _percent(f.metrics.get("order_change"), "+")),
+        ("prompt tokens", lambda f: _mean(f.metrics.get("prompt_tokens"))),
+        ("reused", lambda f: _reuse(f.reuse)),
+        ("  reordered", lambda f: _reuse(f.reordered)),
+    ]
+    for heading, cell in rows:
+        grid.add_row(heading, *(cell(figures) for figures in summary.modes.values()))
     return grid
 
 
 def _kinds(summary: Summary) -> Table:
-    grid = Table(title="Right answers by kind of question", title_justify="left")
-    grid.add_column("kind")
-    grid.add_column("n", justify="right")
-    for mode in summary.modes:
-        grid.add_column(mode, justify="right")
-        if mode != FULL and FULL in summary.modes:
-            grid.add_column("less\nfull", justify="right")
+    grid = _grid("Right answers by kind of question, %", summary)
     for kind, modes in summary.kinds.items():
-        cells = []
-        for mode, figures in modes.items():
-            cells.append(_cell(figures.metrics.get("contains"), PERCENT))
-            if mode != FULL and FULL in modes:
-                cells.append(_cell(figures.difference.get("contains"), PERCENT, signed=True))
-        grid.add_row(kind, str(max(figures.n for figures in modes.values())), *cells)
+        count = max(figures.n for figures in modes.values())
+        cells = [_percent(figures.metrics.get("contains")) for figures in modes.values()]
+        grid.add_row(f"{kind} [dim]({count})[/]", *cells)
+        if FULL in modes:
+            less = [_percent(figures.difference.get("contains"), "+") for figures in modes.values()]
+            grid.add_row("  less full", *less, end_section=True)
     return grid
 
 
-def _cell(estimate: Estimate | None, digits: int, signed: bool = False) -> str:
+def _count(figures: Figures) -> str:
+    failures = f"\n[red]{figures.failures} failed[/]" if figures.failures else ""
+    return f"{figures.n}{failures}"
+
+
+def _percent(estimate: Estimate | None, sign: str = "") -> str:
+    return _cell(estimate, 100, f"{sign}.1f")
+
+
+def _number(estimate: Estimate | None, sign: str = "") -> str:
+    return _cell(estimate, 1, f"{sign}.3f")
+
+
+def _cell(estimate: Estimate | None, scale: float, form: str) -> str:
     if estimate is None:
-        return "[dim]–[/]"
-    scale, digits = (100, 1) if digits == PERCENT else (1, digits)
-    sign = "+" if signed else ""
-    value = f"{scale * estimate.value:{sign}.{digits}f}"
+        return NOTHING
+    value = f"{scale * estimate.value:{form}}"
     if estimate.interval is None:
         return value
-    low, high = (f"{scale * end:{sign}.{digits}f}" for end in estimate.interval)
+    low, high = (f"{scale * end:{form}}" for end in estimate.interval)
     return f"{value}\n[dim]({low}, {high})[/]"
 
 
+def _mean(estimate: Estimate | None) -> str:
+    return NOTHING if estimate is None else f"{estimate.value:.0f}"
+
+
 def _reuse(reuse: Reuse) -> str:
-    return f"{100 * reuse.fraction:.1f}%" if reuse.prompt_tokens else "[dim]–[/]"
+    return f"{100 * reuse.fraction:.1f}%" if reuse.prompt_tokens else NOTHING
 
 
 def write_json(path: Path, summary: Summary, about: Mapping[str, Any]) -> None:
