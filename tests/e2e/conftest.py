@@ -18,11 +18,13 @@ ORDER = (
     "test_stock_equality",
     "test_requests",
     "test_bad_input",
+    "test_evaluate",
     "test_frontend",
     "test_document_reuse",
     "test_chunked_prefill",
     "test_small_pool",
     "test_engine",
+    "test_evaluate_engine",
     "test_refusals",
     "test_real_model",
 )
