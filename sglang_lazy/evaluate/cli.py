@@ -12,7 +12,7 @@ from sglang_lazy.evaluate.convert import CONVERTERS, Options, convert
 from sglang_lazy.evaluate.dataset import DatasetError
 from sglang_lazy.evaluate.evaluation import Job, evaluate
 from sglang_lazy.evaluate.measure import Settings
-from sglang_lazy.evaluate.modes import DEFAULT_MODES, parse_mode
+from sglang_lazy.evaluate.modes import DEFAULT_MODES, FULL, parse_mode
 from sglang_lazy.evaluate.plot import SUFFIXES
 from sglang_lazy.evaluate.prompt import DOCUMENT_FORMAT, MESSAGE
 from sglang_lazy.evaluate.record import METRICS
@@ -59,6 +59,9 @@ def _job(args: argparse.Namespace, server_args: Sequence[str]) -> Job:
         raise ValueError("options after -- are for an engine: give --model-path")
     if args.plot and args.plot.suffix not in SUFFIXES:
         raise ValueError(f"--plot needs a file that ends in {', '.join(SUFFIXES)}")
+    modes = [parse_mode(name) for name in dict.fromkeys(args.modes)]
+    if args.record and FULL not in args.modes:
+        raise ValueError(f"--record compares with full attention: add {FULL} to --modes")
     if args.template != "chat" and (args.message or args.chat_template_kwargs != "{}"):
         raise ValueError("--message and --chat-template-kwargs need --template chat")
     chat_arguments = json.loads(args.chat_template_kwargs)
@@ -76,7 +79,7 @@ def _job(args: argparse.Namespace, server_args: Sequence[str]) -> Job:
         message=_unescaped(args.message or MESSAGE),
         document_format=_unescaped(args.document_format),
         chat_arguments=chat_arguments,
-        modes=[parse_mode(name) for name in dict.fromkeys(args.modes)],
+        modes=modes,
         settings=Settings(
             max_new_tokens=args.max_new_tokens,
             stop=tuple(map(_unescaped, args.stop)),

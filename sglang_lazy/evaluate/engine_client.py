@@ -37,8 +37,6 @@ class EngineClient:
             raise RequestRefused(f"the engine does not take this request: {e}") from None
         except ValueError as e:
             raise RequestRefused(str(e)) from None
-        if (reason := output["meta_info"].get("finish_reason") or {}).get("type") == "abort":
-            raise RequestRefused(str(reason.get("message") or "the request was aborted"))
         return output
 
     async def model_info(self) -> ModelInfo:

@@ -231,6 +231,9 @@ class Examiner:
             fields["document_spans"] = [list(span) for span in spans]
             fields.update(mode.fields(self.knows_link_tokens))
         output = await self.client.generate({"input_ids": list(prompt), **fields})
+        reason = output["meta_info"].get("finish_reason") or {}
+        if reason.get("type") == "abort":
+            raise RequestRefused(reason.get("message") or "the request was aborted")
         seen = output["meta_info"].get("chunk_cache", {}).get("documents", 0)
         if seen != len(spans):
             raise RequestRefused(

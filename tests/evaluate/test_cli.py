@@ -35,6 +35,7 @@ def test_convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--modes", "lazy"], "no mode"),
         (["--plot", "x.txt"], "--plot"),
+        (["--record", "x", "--modes", "sink"], "add full"),
         (["--template", "/does/not/exist"], "exist"),
         (["--chat-template-kwargs", "[]"], "JSON object"),
         (["--template", "x", "--message", "y"], "--message"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -118,6 +119,17 @@ def test_link_modes_need_a_server_that_knows_them(knows: bool) -> None:
     else:
         assert client.asked[-1]["chunk_link_tokens"] == 4
     assert asyncio.run(refusal(subject, parse_mode("sink"))) is None
+
+
+def test_aborted_requests_are_failures() -> None:
+    class Aborting(ScriptedClient):
+        async def generate(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+            output = await super().generate(fields)
+            output["meta_info"]["finish_reason"] = {"type": "abort", "message": "out of memory"}
+            return output
+
+    with pytest.raises(RequestRefused, match="out of memory"):
+        measure(Aborting(), "full")
 
 
 def test_refusal_names_what_the_server_says() -> None:
