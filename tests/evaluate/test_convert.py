@@ -33,9 +33,10 @@ CTXS = {
         {"id": "w1", "title": "Varn", "text": "Ida Kolm built it.", "score": "80", "has_answer": 1},
         {"id": "w2", "title": "Lisk", "text": "A town.", "score": "70", "has_answer": False},
         {"id": "w3", "title": None, "text": "Another.", "score": "60", "has_answer": False},
+        {"id": "w4", "title": "Empty", "text": " ", "score": "50", "has_answer": False},
     ],
 }
-TRIVIA_ANSWER = {"value": "Kolm", "aliases": ["Ida Kolm", "Kolm"], "type": "WikipediaEntity"}
+TRIVIA_ANSWER = {"value": "Kolm", "aliases": ["Ida Kolm", " ", "Kolm"], "type": "WikipediaEntity"}
 
 
 def converted(name: str, path: Path, limit: int | None = None, **options: Any) -> list[Example]:
@@ -165,6 +166,10 @@ def test_triviaqa_of_the_hub(tmp_path: Path) -> None:
     (example,) = converted("triviaqa", path, max_words=3)
     assert example.documents == (Document("By Kolm.", "Varn"), Document("one two three", "Blog"))
     assert example.answers == ("Kolm", "Ida Kolm")
+    record["answer"] = {"value": "<unk>", "aliases": []}
+    path.write_text(json.dumps(record))
+    with pytest.raises(DatasetError, match="no answer"):
+        converted("triviaqa", path)
 
 
 def test_triviaqa_as_released(tmp_path: Path) -> None:

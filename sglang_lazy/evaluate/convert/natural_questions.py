@@ -46,24 +46,28 @@ def natural_questions(records: Iterable[Mapping[str, Any]], options: Options) ->
 
 def retrieved(record: Mapping[str, Any], options: Options) -> Example:
     """A question with ranked ``ctxs``."""
-    return _example(record, options.documents([_document(each) for each in record["ctxs"]]))
+    return _example(record, options.documents(_documents(record["ctxs"])))
 
 
 def _training(record: Mapping[str, Any], options: Options) -> Example:
     negatives = [*record.get("hard_negative_ctxs", ()), *record.get("negative_ctxs", ())]
-    passages = [_document(each) for each in (record["positive_ctxs"][0], *negatives)]
+    passages = _documents([record["positive_ctxs"][0], *negatives])
     limit = options.max_documents or DEFAULT_DOCUMENTS
     kept = replace(options, max_documents=limit).documents(passages)
     return _example(record, options.shuffled(kept, record["question"]))
 
 
-def _document(passage: Mapping[str, Any]) -> Document:
-    return Document(passage["text"].strip(), (passage.get("title") or "").strip())
+def _documents(passages: Iterable[Mapping[str, Any]]) -> list[Document]:
+    return [
+        Document(text, (passage.get("title") or "").strip())
+        for passage in passages
+        if (text := passage["text"].strip())
+    ]
 
 
 def _example(record: Mapping[str, Any], documents: Iterable[Document]) -> Example:
     return Example.of_json({
         "question": record["question"],
         "documents": [document.to_json() for document in documents],
-        "answers": record["answers"],
+        "answers": [answer for answer in record["answers"] if answer.strip()],
     })  # fmt: skip

@@ -28,6 +28,9 @@ from sglang_lazy.evaluate.convert.natural_questions import retrieved
 from sglang_lazy.evaluate.convert.options import Options
 from sglang_lazy.evaluate.dataset import DatasetError, Document, Example
 
+UNKNOWN = "<unk>"
+"""Stands for the answers of the test set on the hub."""
+
 
 def triviaqa(records: Iterable[Mapping[str, Any]], options: Options) -> Iterator[Example]:
     """Convert TriviaQA; questions without any text are left out.
@@ -75,11 +78,13 @@ def _original(record: Mapping[str, Any], options: Options) -> Example:
 def _example(
     question: str, value: str, aliases: Iterable[str], pages: list[Document], options: Options
 ) -> Example:
+    if value == UNKNOWN:
+        raise ValueError("it has no answer; the test set's are not public")
     kept = options.documents(
         [Document(p.text.strip(), p.title.strip()) for p in pages if p.text.strip()]
     )
     return Example.of_json({
         "question": question,
         "documents": [document.to_json() for document in kept],
-        "answers": list(dict.fromkeys([value, *aliases])),
+        "answers": [a for a in dict.fromkeys([value, *aliases]) if a.strip()],
     })  # fmt: skip
