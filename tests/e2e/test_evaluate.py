@@ -73,7 +73,7 @@ def outcome(
 
 
 @pytest.fixture(scope="module")
-def writer(tokenizer: Any) -> PromptWriter:
+def prompts(tokenizer: Any) -> PromptWriter:
     return PromptWriter(chat_template(tokenizer), tokenizer)
 
 
@@ -86,13 +86,13 @@ def segments_of(prompt: SegmentedIds, gold: Sequence[int]) -> list[Segment]:
     return [*segments, ("text", [*prompt[end:], *gold])]
 
 
-def rows(oracle: Oracle, writer: PromptWriter, example: Example, mode: str) -> torch.Tensor:
+def rows(oracle: Oracle, prompts: PromptWriter, example: Example, mode: str) -> torch.Tensor:
     """The oracle's logprobs from the prompt's last token on, [gold tokens + 1, vocabulary]."""
     documents = () if mode == "no-documents" else example.documents
-    prompt = writer.prompt(documents, example.question)
-    gold = writer.answer(example.gold)
+    prompt = prompts.prompt(documents, example.question)
+    gold = prompts.answer(example.gold)
     if mode in LAZY:
-        sink = writer.tokenizer.bos_token_id
+        sink = prompts.tokenizer.bos_token_id
         return oracle.logprobs(segments_of(prompt, gold), mode, sink, len(prompt) - 1)  # type: ignore[arg-type]
     with torch.inference_mode():
         logits = oracle.model(torch.tensor([[*prompt, *gold]])).logits[0]
@@ -101,19 +101,20 @@ def rows(oracle: Oracle, writer: PromptWriter, example: Example, mode: str) -> t
 
 @pytest.mark.parametrize("mode", MODES)
 def test_nll_and_divergence(
-    outcome: Outcome, oracle: Oracle, writer: PromptWriter, tolerance: float, mode: str
+    outcome: Outcome, oracle: Oracle, prompts: PromptWriter, tolerance: float, mode: str
 ) -> None:
     assert outcome.status == 0
     measured = outcome.measured()
+    divergences = []
     for example in questions():
         found = measured[example.key, mode]
-        gold = writer.answer(example.gold)
-        expected = rows(oracle, writer, example, mode)
+        gold = prompts.answer(example.gold)
+        expected = rows(oracle, prompts, example, mode)
         nll = -sum(expected[i, token].item() for i, token in enumerate(gold))
         assert found.answer_tokens == len(gold)
         assert found.nll == pytest.approx(nll, abs=tolerance * len(gold))
 
-        full = rows(oracle, writer, example, "full")[0].double()
+        full = rows(oracle, prompts, example, "full")[0].double()
         other = expected[0].double()
         both = set(full.topk(TOP_LOGPROBS).indices.tolist())
         both &= set(other.topk(TOP_LOGPROBS).indices.tolist())
@@ -123,22 +124,23 @@ def test_nll_and_divergence(
         p_rest, q_rest = 1 - p[kept].sum(), 1 - q[kept].sum()
         kl = (p * (full - other))[kept].sum() + p_rest * (p_rest / q_rest).log()
         exact = (p * (full - other)).sum().item()
-        assert found.kl == pytest.approx(kl.item(), abs=10 * tolerance)
-        assert found.kl <= exact + 10 * tolerance
-        if mode != "full":
-            assert found.kl > 10 * tolerance, "the modes compute the same: nothing is compared"
+        assert found.kl == pytest.approx(kl.item(), abs=tolerance)
+        assert found.kl <= exact + tolerance
+        divergences.append(found.kl)
+    if mode != "full":
+        assert max(divergences) > 3 * tolerance, "the modes compute the same: nothing is compared"
 
 
-def test_answers_are_greedy(outcome: Outcome, oracle: Oracle, writer: PromptWriter) -> None:
+def test_answers_are_greedy(outcome: Outcome, oracle: Oracle, prompts: PromptWriter) -> None:
     (example, *_) = questions()
-    prompt = writer.prompt(example.documents, example.question)
+    prompt = prompts.prompt(example.documents, example.question)
     generated = oracle.model.generate(
         torch.tensor([list(prompt)]),
         max_new_tokens=8,
         do_sample=False,
-        pad_token_id=writer.tokenizer.pad_token_id,
+        pad_token_id=prompts.tokenizer.pad_token_id,
     )[0, len(prompt) :]
-    expected = writer.tokenizer.decode(generated, skip_special_tokens=True).strip()
+    expected = prompts.tokenizer.decode(generated, skip_special_tokens=True).strip()
     assert outcome.measured()[example.key, "full"].answer.text == expected
 
 
