@@ -195,7 +195,7 @@ class Examiner:
             text=output["text"].strip(),
             prompt_tokens=meta["prompt_tokens"],
             cached_tokens=meta["cached_tokens"],
-            document_tokens=sum(end - start for start, end in prompt.document_spans),
+            document_tokens=sum(end - start for start, end in _marked(prompt, mode)),
             cached_document_tokens=meta.get("chunk_cache", {}).get("cached_tokens", 0),
         )
 
@@ -226,7 +226,7 @@ class Examiner:
 
     async def _generate(self, prompt: SegmentedIds, mode: Mode, **fields: Any) -> dict[str, Any]:
         """Send a prompt, its documents marked if the mode marks them."""
-        spans = prompt.document_spans if mode.marks_documents else ()
+        spans = _marked(prompt, mode)
         if spans:
             fields["document_spans"] = [list(span) for span in spans]
             fields.update(mode.fields(self.knows_link_tokens))
@@ -241,3 +241,7 @@ class Examiner:
                 "is it started with --chunk-cache lazy?"
             )
         return output
+
+
+def _marked(prompt: SegmentedIds, mode: Mode) -> Sequence[tuple[int, int]]:
+    return prompt.document_spans if mode.marks_documents else ()

@@ -35,6 +35,7 @@ def test_three_requests_in_a_mode() -> None:
     assert (score["logprob_start_len"], score["top_logprobs_num"]) == (8, 5)
     assert text_of(reordered) == "b0a0.q0? "
     assert measurement.answer.text == "b0"
+    assert measurement.answer.document_tokens == 4
     assert (measurement.contains, measurement.exact_match, measurement.f1) == (1, 1, 1)
     assert (measurement.nll, measurement.answer_tokens) == (1.0, 2)
     assert (measurement.agrees, measurement.reordered_contains) == (0, 0)
@@ -49,6 +50,7 @@ def test_full_attention_sends_the_same_ids_without_spans() -> None:
     assert not any("document_spans" in f or "chunk_context" in f for f in full.asked)
     assert measurement.kl == 0
     assert measurement.next_token is not None
+    assert measurement.answer.document_tokens == 0
 
 
 def test_no_documents() -> None:
