@@ -31,7 +31,7 @@ $(STAMP): pyproject.toml
 	}
 	@echo "Installing SGLang and its dependencies into $(VENV): about 9 GB on disk"
 	$(BIN)/python -m pip install --upgrade 'pip>=24'
-	$(BIN)/python -m pip install --editable '.[demo,test]'
+	$(BIN)/python -m pip install --editable '.[demo,evaluate,test]'
 	@touch $@
 
 model: $(STAMP) ## make the 135M model of the demo and the tests (downloads 93 MB once)
