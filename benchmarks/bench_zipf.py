@@ -45,7 +45,7 @@ POINTS = (
 NUM_DOCUMENTS, DOCUMENT_TOKENS, PER_REQUEST = 100, 2048, 5
 QUESTION_TOKENS, ANSWER_TOKENS = 64, 64
 CONCURRENCY = 64
-WARM_SECONDS, MEASURE_SECONDS, DRAIN_SECONDS = 4.0, 5.0, 60.0
+WARM_SECONDS, MEASURE_SECONDS, MAX_SECONDS, DRAIN_SECONDS = 4.0, 5.0, 120.0, 60.0
 LEGS = ("lazy", "stock", "block")
 
 
@@ -99,33 +99,51 @@ async def ask(engine: Any, prompt: list[int], marked: bool) -> Answer:
     return Answer(arrived, first, time.perf_counter(), cached)
 
 
-async def closed_loop(engine: Any, traffic: Traffic, marked: bool, seconds: float) -> list[Answer]:
-    """Keep ``CONCURRENCY`` requests in flight for so long; what finished within that time."""
-    end = time.perf_counter() + seconds
+async def closed_loop(engine: Any, traffic: Traffic, marked: bool) -> tuple[list[Answer], float]:
+    """Keep ``CONCURRENCY`` requests in flight until enough have been answered.
+
+    A system that puts prompts first answers in waves of as many requests, so windows are
+    counted in answers, whole waves of them, and last some seconds at least.
+
+    Returns:
+        Those answered after the warm-up, and the seconds that took.
+    """
     answers: list[Answer] = []
+    is_over = False
 
     async def client() -> None:
-        while time.perf_counter() < end:
+        while not is_over:
             # What is aborted before its first token is an error to the engine.
             with contextlib.suppress(ValueError):
-                answers.append(await ask(engine, traffic.prompt(), marked))
+                answer = await ask(engine, traffic.prompt(), marked)
+                if not is_over:
+                    answers.append(answer)
+
+    async def window(requests: int, seconds: float) -> list[Answer]:
+        first, start = len(answers), time.perf_counter()
+        while len(answers) < first + requests or time.perf_counter() < start + seconds:
+            if time.perf_counter() > start + MAX_SECONDS:
+                raise SystemExit(f"{len(answers) - first} answers in {MAX_SECONDS} s")
+            await asyncio.sleep(0.01)
+        return answers[first:]
 
     clients = asyncio.gather(*(client() for _ in range(CONCURRENCY)))
-    await asyncio.sleep(seconds)
+    warm = await window(CONCURRENCY, WARM_SECONDS)
+    measured = await window(2 * CONCURRENCY, MEASURE_SECONDS)
+    is_over = True
     engine.tokenizer_manager.abort_request(abort_all=True)
     await asyncio.wait_for(clients, DRAIN_SECONDS)  # a dead engine never answers
-    return [a for a in answers if a.finished <= end]
+    return measured, measured[-1].finished - warm[-1].finished
 
 
 def measure(engine: Any, alpha: float, marked: bool) -> dict[str, float]:
-    traffic = Traffic(alpha)
-    loop = closed_loop(engine, traffic, marked, WARM_SECONDS + MEASURE_SECONDS)
-    start = time.perf_counter() + WARM_SECONDS
-    answers = [a for a in engine.loop.run_until_complete(loop) if a.finished >= start]
+    loop = closed_loop(engine, Traffic(alpha), marked)
+    answers, seconds = engine.loop.run_until_complete(loop)
     tokens = PER_REQUEST * DOCUMENT_TOKENS + QUESTION_TOKENS
     ttft = sorted(a.first_token - a.arrived for a in answers)
     return {
-        "requests_per_second": len(answers) / MEASURE_SECONDS,
+        "requests_per_second": len(answers) / seconds,
+        "seconds": seconds,
         "ttft_median": median(ttft),
         "ttft_p95": ttft[int(0.95 * (len(ttft) - 1))],
         "cached_share": sum(a.cached_tokens for a in answers) / (tokens * len(answers)),
