@@ -16,6 +16,7 @@ HOOK_MODULES = (
     "generate_request",
     "model_runner",
     "prefill_adder",
+    "scheduler",
     "server_args",
     "tokenizer_manager",
 )

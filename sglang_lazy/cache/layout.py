@@ -67,6 +67,8 @@ class PromptLayout:
         context_length: c, the tokens that documents see before themselves.
         has_own_context: those are the prompt's own first tokens; otherwise they
             are one sink token that the prompt does not hold.
+        heads: of each segment that is the tail of a document, the tokens of the document
+            before it, which the prompt holds as text; empty where there are no tails.
     """
 
     lengths: tuple[int, ...]
@@ -74,6 +76,7 @@ class PromptLayout:
     cached: tuple[int, ...]
     context_length: int
     has_own_context: bool
+    heads: tuple[int, ...] = ()
 
     @cached_property
     def segment_starts(self) -> tuple[int, ...]:
@@ -119,7 +122,15 @@ class PromptLayout:
         """Δ of a segment: logical minus stored position of its tokens."""
         if not self.is_document[segment]:
             return 0
-        return self.segment_starts[segment] - self.context_length
+        return self.segment_starts[segment] - self.head(segment) - self.context_length
+
+    def head(self, segment: int) -> int:
+        """Tokens of a document before its segment, as it was encoded."""
+        return self.heads[segment] if self.heads else 0
+
+    def computed_segments(self, start: int, stop: int) -> list[int]:
+        """Segments that have a token among the places [start, stop) of the row."""
+        return [p.segment for p in self.pieces if p.start < stop and p.end > start]
 
     @cached_property
     def permutation(self) -> np.ndarray:

@@ -29,7 +29,7 @@ def text_contexts() -> list[Hashable]:
     table = ContextTable(SEED)
     one = (table.intern(array("q", [1, 2]), True),)
     two = (table.intern(array("q", [1]), True), table.intern(array("q", [2]), True))
-    return [table.context(None, "none", segments) for segments in (one, two)]
+    return [table.context(None, "none", 0, segments) for segments in (one, two)]
 
 
 NAMESPACES: list[Hashable] = [None, "a", ("extra_key", "a"), *text_contexts()]

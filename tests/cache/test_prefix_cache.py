@@ -7,7 +7,7 @@ from sglang.srt.mem_cache.base_prefix_cache import MatchPrefixParams
 from sglang.srt.mem_cache.radix_cache import RadixKey
 
 from sglang_lazy.cache.context import ContextTable
-from sglang_lazy.cache.prefix_cache import admitted_state
+from sglang_lazy.cache.request_state import admitted_state
 from sglang_lazy.request import ChunkContext
 
 from .pool import SINK
