@@ -68,7 +68,7 @@ def plan(kind: str) -> AttentionPlan:
     rows[WIDTH : WIDTH + shared] = rows[:shared]
     if kind == "prompt":
         builder = PlanBuilder()
-        builder.add_prompt(0, LAYOUT.num_tokens, 9, LAYOUT, None)
+        builder.add_prompt(0, LAYOUT.num_tokens, 9, LAYOUT, {})
         builder.add_plain(WIDTH, 20, 4)
         return builder.build(rows)
     spans = decode_spans(LAYOUT, [1, 2, 3, 4])
