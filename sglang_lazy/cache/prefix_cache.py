@@ -210,7 +210,7 @@ class LazyPrefixCache(ChunkTree):
     def _store(
         self, req: Req, state: RequestState, end: int, *, chunked: bool = False
     ) -> list[TreeNode]:
-        """Give the request's own slots to the tree: detached ones, ``row[cache_protected_len:end]``.
+        """Give the request's own slots to the tree: ``row[cache_protected_len:end]`` and detached.
 
         Returns:
             Private nodes to release, as soon as they are unlocked.

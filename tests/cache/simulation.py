@@ -267,7 +267,7 @@ class Simulation:
             assert req.prefix_indices.tolist() == row[: len(req.prefix_indices)]
 
     def _check_detached(self, run: Running, state: Any) -> list[int]:
-        """Slots of the request's detached tokens; those that were computed hold what they should."""
+        """Slots of the request's detached tokens; what was computed is as it should be."""
         slots: list[int] = []
         for part, detached in [(None, state.sink), *state.heads.items()]:
             if detached is None:

@@ -19,6 +19,7 @@ ORDER = (
     "test_requests",
     "test_bad_input",
     "test_frontend",
+    "test_link_tokens",
     "test_document_reuse",
     "test_chunked_prefill",
     "test_small_pool",
