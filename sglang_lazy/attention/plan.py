@@ -9,7 +9,7 @@ from itertools import count
 import numpy as np
 import torch
 
-from sglang_lazy.cache.layout import PromptLayout, Span
+from sglang_lazy.cache.layout import Piece, PromptLayout, Span
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class PlanBuilder:
 
 
 def _shifted(spans: Sequence[Span], row_start: int) -> list[Span]:
-    return [span._replace(start=row_start + span.start) for span in spans]
+    return [Span(row_start + start, length, offset) for start, length, offset in spans]
 
 
 @dataclass(frozen=True)
@@ -190,6 +190,11 @@ def decode_spans(
         spans, keys = [Span(0, 0, 0)], [next(_private_keys)]
     else:
         *before, own = layout.pieces
+        own_start = own.start
+        if any(layout.heads):
+            # Heads are many and short. Where they stand in a row, they are read in one go.
+            while before and _is_computed_text(layout, before[-1], own_start):
+                own_start = before.pop().start
         spans, keys = [], []
         for piece in before:
             spans.append(Span(piece.start, piece.length, layout.position_offset(piece.segment)))
@@ -201,7 +206,7 @@ def decode_spans(
         if layout.text_sees_sink:
             spans.append(Span(-1, 1, -1))
             keys.append(next(_private_keys))
-        spans.append(Span(own.start, 0, 0))
+        spans.append(Span(own_start, 0, 0))
         keys.append(next(_private_keys))
     starts, lengths, offsets = zip(*spans, strict=True)
     return DecodeSpans(
@@ -210,6 +215,12 @@ def decode_spans(
         position_offset=np.array(offsets, np.int32),
         key=np.array(keys, np.int64),
     )
+
+
+def _is_computed_text(layout: PromptLayout, piece: Piece, end: int) -> bool:
+    """Whether a piece is the request's own text and ends at this place of the row."""
+    is_computed = piece.start >= layout.num_cached
+    return is_computed and not layout.is_document[piece.segment] and piece.end == end
 
 
 def decode_plan(

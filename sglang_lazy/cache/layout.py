@@ -169,12 +169,18 @@ class PromptLayout:
             spans += [Span(p.start, p.length, 0) for p in self._heads_before(piece)]
             return _merge(spans)
         spans = [
-            Span(p.start, p.length, self.position_offset(p.segment))
-            for p in self.pieces
+            span
+            for p, span in zip(self.pieces, self.spans, strict=True)
             if p.segment < piece.segment
         ]
         spans += [Span(p.start, p.length, 0) for p in self._heads_before(piece)]
         return _merge(spans)
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """Each piece as keys."""
+        offsets = [self.position_offset(i) for i in range(len(self.lengths))]
+        return [Span(p.start, p.length, offsets[p.segment]) for p in self.pieces]
 
     def _heads_before(self, piece: Piece) -> list[Piece]:
         return [p for p in self.pieces_of(piece.segment) if p.offset < piece.offset]
@@ -183,14 +189,12 @@ class PromptLayout:
 def _merge(spans: Sequence[Span]) -> list[Span]:
     """Join neighbours in the row that share an offset; order does not matter to attention."""
     merged: list[Span] = []
-    for span in sorted(spans):
-        last = merged[-1] if merged else None
-        if (
-            last is not None
-            and last.start + last.length == span.start
-            and last.position_offset == span.position_offset
-        ):
-            merged[-1] = last._replace(length=last.length + span.length)
-        else:
-            merged.append(span)
-    return merged
+    start = end = offset = 0
+    for next_start, length, next_offset in sorted(spans):
+        if next_start == end and next_offset == offset:
+            end += length
+            continue
+        if start < end:
+            merged.append(Span(start, end - start, offset))
+        start, end, offset = next_start, next_start + length, next_offset
+    return [*merged, Span(start, end - start, offset)] if start < end else merged

@@ -65,6 +65,14 @@ class LazyPrefixCache(ChunkTree):
         state = admitted_state(req)
         return state is not None and self._in_flight.worth_waiting_for(state.missing)
 
+    def lacks_room(self, req: Req) -> bool:
+        """Whether a request was matched in vain, for want of slots for its detached tokens.
+
+        It must not be admitted: nothing says where its documents lie.
+        """
+        state = self._state_of(req)
+        return state is not None and state.layout is None
+
     def claim_documents(self, req: Req) -> None:
         """Note that an admitted request will compute its missing documents."""
         state = admitted_state(req)
@@ -113,7 +121,6 @@ class LazyPrefixCache(ChunkTree):
                 if is_document and cached[i] < lengths[i]
             }
             if not self._detach(state, bundle, missing):
-                # SGLang will not admit the request now: its prompt is longer than what lacks.
                 return compat.match_result(self._no_slots(), NodeBundle(()))
             bundle = state.bundle = state.bundle_of(nodes)
             state.layout = PromptLayout(

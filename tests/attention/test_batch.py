@@ -274,3 +274,13 @@ def test_plan_is_a_copy_of_the_rows() -> None:
     before = plan_of(forward_batch).kv_indices.clone()
     sim.row(run).fill_(99)
     assert torch.equal(plan_of(forward_batch).kv_indices, before)
+
+
+def test_heads_that_were_computed_are_one_span_when_decoding() -> None:
+    sim = Simulation()
+    documents = [doc(i, i, i) for i in range(20, 25)]
+    sim.serve(Prompt.of(text(SINK), *documents, text(7)))
+    run = sim.start(Prompt.of(text(SINK, 1), *documents, text(8), link_tokens=1))
+    plan = decoding(sim, [run])
+    # The cached token of the text, five tails, and all that was computed.
+    assert plan.span_len.tolist() == [1, *[2] * 5, 1 + 5 + 1 + 1]

@@ -131,6 +131,7 @@ def test_cached_documents_need_nothing_detached(sim: Simulation) -> None:
     sim.serve(Prompt.of(S, A, B, Q, mode="sink"))
     free = sim.allocator.available_size()
     run = sim.start(Prompt.of(S, B, A, Q, mode="sink", link_tokens=K))
+    assert not sim.cache.lacks_room(run.req)
     assert not admitted_state(run.req).detached()
     assert sim.allocator.available_size() == free
 
@@ -209,6 +210,7 @@ def test_making_room_for_heads_keeps_what_was_matched() -> None:
     run = sim.new(Prompt.of(S, A, Q, B, Q2, mode="sink", link_tokens=K))
     run.req.init_next_round_input(sim.cache)
     assert len(run.req.prefix_indices) == 0 and admitted_state(run.req) is None
+    assert sim.cache.lacks_room(run.req)
     assert sim.cache.evictable_size() == cached
     sim.check()
 
@@ -219,6 +221,7 @@ def test_heads_in_a_full_pool_are_not_admitted() -> None:
     run = sim.new(Prompt.of(A, B, Q, mode="none", link_tokens=K))
     run.req.init_next_round_input(sim.cache)
     assert len(run.req.prefix_indices) == 0 and admitted_state(run.req) is None
+    assert sim.cache.lacks_room(run.req)
     sim.check()
 
 
