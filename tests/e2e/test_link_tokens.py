@@ -105,9 +105,9 @@ def test_mixed_batch(make_subject: Callable[..., Subject], writer: Writer) -> No
             subject.with_link_tokens(k).check(prompt, Completion.of(output))
 
 
-@pytest.mark.parametrize("start", [0, 14, 16, 18, 40], ids="start={}".format)
+@pytest.mark.parametrize("start", [15, 18], ids="start={}".format)
 def test_prompt_logprobs(subject: Subject, writer: Writer, start: int) -> None:
-    """From before, in and behind a head; each from what stands logically before it."""
+    """From within a head, and from behind it; each from what stands logically before it."""
     s, a, q = writer.story(1, 14), writer.story(2, 40), writer.story(3, 9)
     prompt = Prompt.of(s, (a,), q)
     subject.ask(prompt)
