@@ -29,6 +29,7 @@ from sglang_lazy.cache.in_flight import InFlightDocuments
 from sglang_lazy.cache.layout import PromptLayout
 from sglang_lazy.cache.prompt import DocumentPrompt, SegmentKey
 from sglang_lazy.cache.request_state import STATE, RequestState, admitted_state
+from sglang_lazy.cache.room import clip_answer, reason_to_refuse
 from sglang_lazy.request.wire import PromptShape
 
 if TYPE_CHECKING:
@@ -64,6 +65,14 @@ class LazyPrefixCache(ChunkTree):
         """Whether a matched request had better wait for documents that others compute."""
         state = admitted_state(req)
         return state is not None and self._in_flight.worth_waiting_for(state.missing)
+
+    def reason_to_refuse(self, req: Req) -> str | None:
+        """Why a request could never be admitted: a sentence; None where it can."""
+        state = self._state_of(req)
+        if state is None:
+            return None
+        pool = self.token_to_kv_pool_allocator.size
+        return reason_to_refuse(req, pool, state.prompt.num_detached)
 
     def lacks_room(self, req: Req) -> bool:
         """Whether a request was matched in vain, for want of slots for its detached tokens.
@@ -300,37 +309,11 @@ class LazyPrefixCache(ChunkTree):
                 )
             )
             setattr(req, STATE, state)
-            self._leave_room(req, state.prompt.num_detached)
+            pool = self.token_to_kv_pool_allocator.size
+            clip_answer(req, pool, state.prompt.num_detached)
         if len(req.origin_input_ids) != state.prompt.shape.num_tokens:
             return None  # SGLang has replaced the prompt of a request that it will abort
         return state
-
-    def _leave_room(self, req: Req, num_detached: int) -> None:
-        """Clip an answer that could fill the pool.
-
-        SGLang clips it so that prompt and answer just fit; detached tokens come on top,
-        and a request that can never be admitted blocks the queue.
-        """
-        if num_detached:
-            params = req.sampling_params
-            room = max(self._room_for_answer(req, num_detached), 0)
-            params.max_new_tokens = min(params.max_new_tokens, room)
-            params.min_new_tokens = min(params.min_new_tokens, params.max_new_tokens)
-
-    def _room_for_answer(self, req: Req, num_detached: int) -> int:
-        pool = self.token_to_kv_pool_allocator.size
-        return pool - len(req.origin_input_ids) - num_detached - 2
-
-    def reason_to_refuse(self, req: Req) -> str | None:
-        """Why a request could never be admitted: a sentence; None where it can."""
-        state = self._state_of(req)
-        if state is None or self._room_for_answer(req, state.prompt.num_detached) > 0:
-            return None
-        return (
-            f"the prompt's {len(req.origin_input_ids)} tokens, and {state.prompt.num_detached} "
-            "more that its documents are encoded behind, do not fit into the KV cache of "
-            f"{self.token_to_kv_pool_allocator.size} tokens; use fewer link tokens"
-        )
 
     def _row(self, req: Req) -> torch.Tensor:
         return self.req_to_token_pool.req_to_token[req.req_pool_idx]
