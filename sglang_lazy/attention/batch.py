@@ -79,8 +79,7 @@ def _plan_extend(
         for state, n, k in zip(states, seq_lens, query_lens, strict=True)
     ]
     longest = max(seq_lens)
-    rows = req_to_token[forward_batch.req_pool_indices, :longest]
-    rows = torch.cat((rows, _columns_of(used, rows)), dim=1)
+    rows = _with_columns(req_to_token[forward_batch.req_pool_indices, :longest], used)
     width = rows.shape[1]
 
     builder = PlanBuilder()
@@ -116,17 +115,19 @@ def _plan_extend(
     return builder.build(rows.view(-1))
 
 
-def _columns_of(
-    used: Sequence[Mapping[int | None, DetachedRun]], rows: torch.Tensor
+def _with_columns(
+    rows: torch.Tensor, used: Sequence[Mapping[int | None, DetachedRun]]
 ) -> torch.Tensor:
-    """Slots of each request's detached tokens, run by run, as columns to put behind ``rows``."""
+    """The rows, and behind them the slots of each request's detached tokens, run by run."""
     width = max(sum(len(run.tokens) for run in runs.values()) for runs in used)
+    if not width:
+        return rows
     columns = rows.new_zeros(len(rows), width)
-    for row, runs in zip(columns, used, strict=True):
+    for column, runs in zip(columns, used, strict=True):
         if runs:
             slots = torch.cat([run.slots for run in runs.values()])
-            row[: len(slots)] = slots
-    return columns
+            column[: len(slots)] = slots
+    return torch.cat((rows, columns), dim=1)
 
 
 def _places(runs: Mapping[int | None, DetachedRun], first: int) -> dict[int | None, int]:
