@@ -9,7 +9,7 @@ from typing import Any, get_args
 from sglang_lazy.config import SERVER_ARGS_ATTRIBUTE, CacheMode, LazyConfig, config_of
 from sglang_lazy.models import check_model
 from sglang_lazy.patches.registry import around, verify_hooks
-from sglang_lazy.request.segments import CHUNK_CONTEXTS
+from sglang_lazy.request.segments import CHUNK_CONTEXTS, MAX_LINK_TOKENS, parse_link_tokens
 from sglang_lazy.settings import check_given, check_resolved, forced_settings
 
 _TARGET = "sglang.srt.server_args.ServerArgs"
@@ -36,6 +36,14 @@ def add_cli_args(original: Callable[..., None], parser: argparse.ArgumentParser)
         "block-fine-tuned checkpoints), one 'sink' token, or the 'preamble', the text before "
         "the prompt's first document.",
     )
+    group.add_argument(
+        "--chunk-link-tokens",
+        type=int,
+        default=LazyConfig.chunk_link_tokens,
+        metavar="K",
+        help="The first K tokens of each document are computed anew for each prompt, in sight "
+        f"of everything before them; 0 to {MAX_LINK_TOKENS}.",
+    )
 
 
 @around(f"{_TARGET}.from_cli_args")
@@ -43,7 +51,9 @@ def from_cli_args(original: Callable[..., Any], cls: type, args: argparse.Namesp
     config = LazyConfig(
         chunk_cache=getattr(args, "chunk_cache", LazyConfig.chunk_cache),
         chunk_context=getattr(args, "chunk_context", LazyConfig.chunk_context),
+        chunk_link_tokens=getattr(args, "chunk_link_tokens", LazyConfig.chunk_link_tokens),
     )
+    parse_link_tokens(config.chunk_link_tokens)
     if not config.enabled:
         return original(cls, args)
     args = argparse.Namespace(**_with_forced_settings(vars(args)))
@@ -63,6 +73,7 @@ def engine_server_args(
     *,
     chunk_cache: CacheMode = LazyConfig.chunk_cache,
     chunk_context: str = LazyConfig.chunk_context,
+    chunk_link_tokens: int = LazyConfig.chunk_link_tokens,
     **kwargs: Any,
 ) -> Any:
     """Build the ServerArgs of a ``sglang.Engine``, which calls this in place of the class.
@@ -78,7 +89,8 @@ def engine_server_args(
     ):
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
-    config = LazyConfig(chunk_cache, chunk_context)  # type: ignore[arg-type]
+    link_tokens = parse_link_tokens(chunk_link_tokens) or 0
+    config = LazyConfig(chunk_cache, chunk_context, link_tokens)  # type: ignore[arg-type]
     if not config.enabled:
         return ServerArgs(**kwargs)
     return _attach(ServerArgs(**_with_forced_settings(kwargs)), config)

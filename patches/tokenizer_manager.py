@@ -105,7 +105,10 @@ def create_tokenized_object(
             )
         if params.custom_params is not None and not has_params:
             raise ValueError("custom_params must be an object where a prompt has documents")
-        shape = PromptShape(len(input_ids), input_ids.document_spans, chunk_context)
+        link_tokens = input_ids.chunk_link_tokens
+        if link_tokens is None:
+            link_tokens = config.chunk_link_tokens
+        shape = PromptShape(len(input_ids), input_ids.document_spans, chunk_context, link_tokens)
         params.custom_params = {**(params.custom_params or {}), CUSTOM_PARAMS_KEY: shape.encode()}
     return tokenized
 

@@ -18,10 +18,11 @@ SERVER_ARGS_ATTRIBUTE = "_chunk_cache"
 
 @dataclass(frozen=True)
 class LazyConfig:
-    """``--chunk-cache`` and ``--chunk-context``."""
+    """``--chunk-cache``, ``--chunk-context`` and ``--chunk-link-tokens``."""
 
     chunk_cache: CacheMode = "off"
     chunk_context: ChunkContext = "sink"
+    chunk_link_tokens: int = 0
 
     @property
     def enabled(self) -> bool:

@@ -41,6 +41,7 @@ report["refusals"] = [
     refusal("--speculative-algorithm", "NGRAM"),
     refusal("--disable-radix-cache"),
 ]
+report["link_tokens"] = refusal("--chunk-link-tokens", "-1")
 
 report["broken"] = []
 for target in (*_around_hooks, *_classes):
@@ -89,6 +90,11 @@ def test_refusals_come_before_sglang_looks_at_the_model(report: dict[str, Any]) 
     flags = ("--page-size 16", "--speculative-algorithm NGRAM", "--disable-radix-cache")
     for error, flag in zip(report["refusals"], flags, strict=True):
         assert error.startswith(f"ValueError: --chunk-cache lazy does not support {flag}:")
+
+
+def test_link_tokens_are_checked_at_start(report: dict[str, Any]) -> None:
+    says = "ValueError: chunk_link_tokens must be an integer from 0 to 256; got -1"
+    assert report["link_tokens"] == says
 
 
 @pytest.mark.slow

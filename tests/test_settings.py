@@ -98,9 +98,11 @@ def test_environment_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"chunk_cache": "on"}, "chunk_cache must be one of off, lazy; got 'on'"),
         ({"chunk_context": "bos"}, "chunk_context must be one of none, sink, preamble; got 'bos'"),
+        ({"chunk_link_tokens": -1}, "chunk_link_tokens must be an integer from 0 to 256; got -1"),
+        ({"chunk_link_tokens": "4"}, "chunk_link_tokens must be an integer from 0 to 256; got '4'"),
     ],
 )
-def test_engine_refuses_unknown_values(settings: dict[str, str], says: str) -> None:
+def test_engine_refuses_unknown_values(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         engine_server_args(model_path="none", **settings)
 

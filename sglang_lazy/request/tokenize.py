@@ -47,7 +47,7 @@ def tokenize_prompt(prompt: str, tokenizer: Any) -> SegmentedIds:
         raise ValueError(
             "the prompt ends in a document; the text after the last document has no tokens"
         )
-    return SegmentedIds(input_ids, spans, prompt.chunk_context)
+    return SegmentedIds(input_ids, spans, prompt.chunk_context, prompt.chunk_link_tokens)
 
 
 def _leading_special_ids(encode: Callable[[str, bool], list[int]]) -> list[int]:

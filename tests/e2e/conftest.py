@@ -20,6 +20,7 @@ ORDER = (
     "test_bad_input",
     "test_evaluate",
     "test_frontend",
+    "test_link_tokens",
     "test_document_reuse",
     "test_chunked_prefill",
     "test_small_pool",
