@@ -82,10 +82,19 @@ def _tokenized(obj: Any, tokenizer: Any) -> Any:
 
 @around(f"{_TARGET}._create_tokenized_object")
 def create_tokenized_object(
-    original: Callable[..., Any], self: Any, obj: Any, *args: Any, **kwargs: Any
+    original: Callable[..., Any],
+    self: Any,
+    obj: Any,
+    input_text: Any = None,
+    token_ids: Any = None,
+    *args: Any,
+    **kwargs: Any,
 ) -> Any:
     """Attach where a prompt's documents lie to what is sent to the scheduler."""
-    tokenized = original(self, obj, *args, **kwargs)
+    if isinstance(token_ids, SegmentedIds):
+        # SGLang makes an array of them: three times faster from a plain list.
+        token_ids = list(token_ids)
+    tokenized = original(self, obj, input_text, token_ids, *args, **kwargs)
     config = config_of(self.server_args)
     if not config.enabled:
         return tokenized

@@ -135,20 +135,15 @@ class PromptLayout:
     @cached_property
     def permutation(self) -> np.ndarray:
         """Logical index of each place of the row; int64 ``[num_tokens]``."""
-        return np.concatenate([self._logical_range(p) for p in self.pieces])
+        moved = [self.segment_starts[p.segment] + p.offset - p.start for p in self.pieces]
+        return np.arange(self.num_tokens) + np.repeat(moved, [p.length for p in self.pieces])
 
     def positions(self, start: int, stop: int) -> np.ndarray:
         """Rotary positions of the places [start, stop) of the row; int64."""
         pieces = [p for p in self.pieces if p.start < stop and p.end > start]
-        positions = np.concatenate(
-            [self._logical_range(p) - self.position_offset(p.segment) for p in pieces]
-        )
-        first = start - pieces[0].start
-        return positions[first : first + stop - start]
-
-    def _logical_range(self, piece: Piece) -> np.ndarray:
-        first = self.segment_starts[piece.segment] + piece.offset
-        return np.arange(first, first + piece.length, dtype=np.int64)
+        offsets = [self.position_offset(p.segment) for p in pieces]
+        lengths = [min(p.end, stop) - max(p.start, start) for p in pieces]
+        return self.permutation[start:stop] - np.repeat(offsets, lengths)
 
     def context_spans(self) -> list[Span]:
         """What documents see before themselves, in the row; without a detached sink."""
