@@ -9,14 +9,13 @@ from typing import Any
 
 from dense import Branch, Dense, Mode, collate, flatten
 from generate import examples
-from prompts import PromptBuilder, Style, draw_style
+from prompts import PromptBuilder, Style, draw_style, encode
 from questions import Question
 from torch.utils.data import IterableDataset, get_worker_info
 from vocabulary import Split
 from world import World
 
 from sglang_lazy.request.segments import SegmentedPrompt, TextSegment
-from sglang_lazy.request.tokenize import tokenize_prompt
 
 
 class Encoder:
@@ -43,7 +42,7 @@ class Encoder:
             target = f" {q.answers[0]}" if q.opening else q.target
             branches.append(Branch(self._ids(tail), self._ids(target) + self._end))
         prompt = SegmentedPrompt([*trunk, TextSegment("\n", False)])
-        return flatten(tokenize_prompt(prompt, self.tokenizer), mode, self.sink_token_id, branches)
+        return flatten(encode(prompt, self.tokenizer), mode, self.sink_token_id, branches)
 
 
 @dataclass

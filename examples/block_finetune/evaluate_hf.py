@@ -28,10 +28,8 @@ from model import (
     negative_log_likelihood,
     to_device,
 )
-from prompts import PromptBuilder
+from prompts import PromptBuilder, encode
 from questions import contains_answer, is_right
-
-from sglang_lazy.request.tokenize import tokenize_prompt
 
 MAX_NEW_TOKENS = 64
 
@@ -82,7 +80,7 @@ def answer(
     builder = PromptBuilder(tokenizer)
     sequences = [
         flatten(
-            tokenize_prompt(builder.prompt(row["documents"], row["question"]), tokenizer),
+            encode(builder.prompt(row["documents"], row["question"]), tokenizer),
             mode,
             sink_token_id,
         )

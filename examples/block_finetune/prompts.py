@@ -1,11 +1,11 @@
-"""Prompts around documents: the one that the demo and the evaluation use, and others to train on."""
+"""Prompts around documents: the one of the demo and the evaluation, and others to train on."""
 
 from __future__ import annotations
 
 import random
 from typing import Any, NamedTuple
 
-from sglang_lazy.request.segments import SegmentedPrompt, TextSegment
+from sglang_lazy.request.segments import SegmentedIds, SegmentedPrompt, TextSegment
 
 
 class Style(NamedTuple):
@@ -72,6 +72,21 @@ def chat_markup(tokenizer: Any, system: str | None = None) -> tuple[str, str]:
     if system == "" and "<|im_start|>user" in before:
         before = before[before.index("<|im_start|>user") :]
     return before, after
+
+
+def encode(prompt: SegmentedPrompt, tokenizer: Any) -> SegmentedIds:
+    """Token ids, each segment on its own as in the engine.
+
+    The chat template writes the special tokens, so the tokenizer adds none.
+    """
+    ids: list[int] = []
+    spans = []
+    for text, is_document in prompt.segments:
+        start = len(ids)
+        ids += tokenizer(text, add_special_tokens=False)["input_ids"]
+        if is_document:
+            spans.append((start, len(ids)))
+    return SegmentedIds(ids, spans)
 
 
 class PromptBuilder:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from categories import Attribute
+from attributes import Attribute
 from vocabulary import NUMBER_WORDS
 from world import Thing, World, fill
 
@@ -191,11 +191,11 @@ def comparison(rng: random.Random, world: World) -> Question | None:
     wants_more = rng.random() < 0.5
     comparative = attribute.more if wants_more else attribute.less
     template = rng.choice(COMPARISONS[world.split])
-    if attribute.wording == "amount":
+    if "things" in attribute.words:
         template = template.replace("is {cmp}", "has {cmp}")
         template = template.replace("Is {A} or {B} {cmp}?", "Does {A} or {B} have {cmp}?")
         comparative = f"{comparative} {attribute.words['things']}"
-    elif attribute.wording == "year":
+    elif "event" in attribute.words:
         template = template.replace("is {cmp}", "was {cmp}").replace("Is {A}", "Was {A}")
     words = {"cmp": comparative, "A": one.name, "B": other.name}
     text = fill(rng, template, "", **words)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from own_wordings import OWN
+
 
 class Wording(NamedTuple):
     """Sentences that state a fact, and questions that ask for its value."""
@@ -365,8 +367,19 @@ WORDINGS: dict[str, Wording] = {
             ],
         },
     ),
-    # free: the attribute brings its own sentences
-    "own": Wording({"train": [], "test": []}, {"train": [], "test": []}),
+}
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines()]
+
+
+OWN_WORDINGS: dict[str, Wording] = {
+    name: Wording(
+        {"train": _lines(s.said), "test": _lines(s.said_test)},
+        {"train": _lines(s.asked), "test": _lines(s.asked_test)},
+    )
+    for name, s in OWN.items()
 }
 
 MAKER_AND_YEAR: dict[str, list[str]] = {

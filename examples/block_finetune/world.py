@@ -6,7 +6,8 @@ import random
 import re
 from dataclasses import dataclass, field
 
-from categories import CATEGORIES, THINGS, Attribute, Category
+from attributes import Attribute, Category
+from categories import CATEGORIES, THINGS
 from vocabulary import MONTHS, NUMBER_WORDS, POOLS, Names, Split
 from wordings import FILLERS, LEADS, MAKER_AND_YEAR
 

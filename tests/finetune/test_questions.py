@@ -6,7 +6,8 @@ from collections import Counter
 from itertools import product
 
 import pytest
-from categories import CATEGORIES, Attribute
+from attributes import Attribute
+from categories import CATEGORIES
 from generate import evaluation_set, examples
 from questions import (
     COMPARISONS,
