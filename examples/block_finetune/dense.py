@@ -95,8 +95,9 @@ def flatten(
         sink_token_id: see ``sglang_lazy.sink``.
         branches: questions that share the documents; None keeps the prompt as it is.
     """
+    context: list[int] = []
     if mode == "full" or not ids.document_spans:
-        layout, context = PromptLayout((len(ids),), (False,), (0,), 0, False), []
+        layout = PromptLayout((len(ids),), (False,), (0,), 0, False)
     else:
         layout, context = engine_layout(ids, mode, sink_token_id)
     rows: list[tuple[int, int, int, int, int, int]] = []

@@ -140,7 +140,9 @@ def _same(world: World, attribute: str, noun: str) -> list[Thing]:
     return [t for t in world.things if t.category.noun == noun and attribute in t.stated]
 
 
-def _single(rng: random.Random, world: World, pick: Callable[[Thing, str], bool], kind: str):
+def _single(
+    rng: random.Random, world: World, pick: Callable[[Thing, str], bool], kind: str
+) -> Question | None:
     options = [(t, a) for t in world.things for a in t.stated if pick(t, a)]
     if not options:
         return None

@@ -194,9 +194,9 @@ def train(arguments: argparse.Namespace) -> None:
     report(event="end", step=step, s=round(time.monotonic() - started, 1))
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = made.add_argument
     add("model", help="folder or name of a Llama-like model with a chat template")
     add("--output", type=Path, required=True, help="folder for the adapter and the log")
     add("--minutes", type=float, default=6.0, help="time of the training loop")
@@ -212,8 +212,8 @@ def parse_arguments() -> argparse.Namespace:
     add("--look", type=int, default=64, help="test worlds looked at five times; 0: none")
     add("--log-every", type=int, default=20)
     add("--seed", type=int, default=0)
-    return parser.parse_args()
+    return made
 
 
 if __name__ == "__main__":
-    train(parse_arguments())
+    train(parser().parse_args())

@@ -164,8 +164,7 @@ def write_document(
     for name, value in facts:
         sentence = _state(rng, thing, thing.attribute(name), value, split, not sentences)
         if split == "train" and rng.random() < 0.08:
-            head = sentence if sentence.startswith(thing.name) else _lower(sentence)
-            sentence = f"{rng.choice(LEADS)} {head}"
+            sentence = f"{rng.choice(LEADS)} {_lower(sentence, thing)}"
         _append(rng, sentences, sentence, thing)
         if rng.random() < 0.4:
             filler = rng.choice(FILLERS[split])
@@ -197,11 +196,12 @@ def _state_two_at_once(rng: random.Random, thing: Thing, split: Split) -> str:
     return fill(rng, template, thing.name, maker.text, Y=year.text, **words)
 
 
-def _lower(sentence: str) -> str:
+def _lower(sentence: str, thing: Thing) -> str:
     """The sentence as part of a longer one; a name that begins it keeps its capital."""
-    first = sentence.split()[0]
-    is_common = first in ("The", "It", "In", "On", "Its", "With", "At", "There", "Every", "A")
-    return sentence[0].lower() + sentence[1:] if is_common else sentence
+    first = sentence.split()[0].strip(",.")
+    names = " ".join([thing.name, *(v.text for v in thing.stated.values())]).split()
+    keeps = first in names and first != "The"
+    return sentence if keeps else sentence[0].lower() + sentence[1:]
 
 
 def _append(rng: random.Random, sentences: list[str], sentence: str, thing: Thing) -> None:
@@ -210,7 +210,10 @@ def _append(rng: random.Random, sentences: list[str], sentence: str, thing: Thin
     heads = [f"{n} " for n in (name, *thing.category.short)]
     last = sentences[-1] if sentences else ""
     joinable = all(
-        any(x.startswith(h) for h in heads) and "," not in x and " and " not in x
+        any(x.startswith(h) for h in heads)
+        and not x.startswith(("It was ", "It takes "))
+        and "," not in x
+        and " and " not in x
         for x in (last, sentence)
     )
     if joinable and rng.random() < 0.4:
