@@ -16,6 +16,8 @@ from sglang_lazy.sink import find_sink_token
 
 def load_base(path: str | Path, dtype: torch.dtype) -> Any:
     """The model with PyTorch's fused attention, on the GPU where there is one."""
+    # cuDNN's attention makes a plan for each new shape, and every batch has another.
+    torch.backends.cuda.enable_cudnn_sdp(False)
     model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation="sdpa")
     return model.to("cuda" if torch.cuda.is_available() else "cpu")
 

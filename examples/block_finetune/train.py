@@ -183,7 +183,7 @@ def train(arguments: argparse.Namespace) -> None:
             )  # fmt: skip
         if share >= next_look and arguments.look:
             pause = time.monotonic()
-            next_look += 0.2
+            next_look += 1 / arguments.looks
             with torch.autocast(device.type, dtype), disable_input_dtype_casting(model):
                 for mode, batches in looks.items():
                     report(
@@ -209,7 +209,8 @@ def parser() -> argparse.ArgumentParser:
     add("--text-length", type=int, default=256, help="tokens of such a block")
     add("--own-texts", type=int, default=1024, help="texts that the base model writes first")
     add("--workers", type=int, default=12, help="processes that make batches")
-    add("--look", type=int, default=64, help="test worlds looked at five times; 0: none")
+    add("--look", type=int, default=64, help="test worlds to look at while training; 0: none")
+    add("--looks", type=int, default=5, help="how often")
     add("--log-every", type=int, default=20)
     add("--seed", type=int, default=0)
     return made
