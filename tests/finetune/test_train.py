@@ -38,7 +38,7 @@ def tiny_dir(real_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def adapter(tiny_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("adapter")
     options = (
-        "--steps 16 --minutes 10 --rank 8 --lr 2e-2 --tokens 1800 --text-batch 1 --text-length 32 "
+        "--steps 32 --minutes 10 --rank 8 --lr 2e-2 --tokens 1800 --text-batch 1 --text-length 32 "
         "--own-texts 4 --workers 0 --look 2 --log-every 1 --kl-weight 0"
     )
     train(parser().parse_args([str(tiny_dir), "--output", str(output), *options.split()]))
@@ -52,7 +52,7 @@ def log(adapter: Path, event: str) -> list[dict]:
 
 def test_loss_falls(adapter: Path) -> None:
     losses = [line["loss"] for line in log(adapter, "step")]
-    assert len(losses) == 16
+    assert len(losses) == 32
     assert sum(losses[-5:]) / 5 < sum(losses[:5]) / 5 - 0.5
 
 
