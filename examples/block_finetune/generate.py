@@ -36,10 +36,12 @@ def examples(
             yield world, list(found.values())
 
 
-def evaluation_set(seed: int | str, split: Split, per_kind: int) -> list[dict[str, Any]]:
-    """``per_kind`` questions of every kind, each about documents of its own."""
+def evaluation_set(
+    seed: int | str, split: Split, per_kind: int, kinds: tuple[str, ...] = KINDS
+) -> list[dict[str, Any]]:
+    """``per_kind`` questions of each kind, each about documents of its own."""
     rows = []
-    for kind in KINDS:
+    for kind in kinds:
         source = examples(f"{seed}-{kind}", split, 1, (kind,))
         for number in range(per_kind):
             world, (question,) = next(source)

@@ -194,8 +194,8 @@ def train(arguments: argparse.Namespace) -> None:
     report(event="end", step=step, s=round(time.monotonic() - started, 1))
 
 
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def parser(add_help: bool = True) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__.splitlines()[0], add_help=add_help)
     add = made.add_argument
     add("model", help="folder or name of a Llama-like model with a chat template")
     add("--output", type=Path, required=True, help="folder for the adapter and the log")

@@ -2,10 +2,12 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import evaluate_hf
 import pytest
+import recipe
 import torch
 from data import Encoder
 from dense import collate
@@ -111,6 +113,25 @@ def test_nll_of_a_certain_text_is_low(tiny_dir: Path) -> None:
     with torch.no_grad():
         expected = model(torch.tensor([block]), labels=torch.tensor([block])).loss.item()
     assert negative_log_likelihood(model, [block, block]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_records_compare_with_full_attention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["x/recipe.py", "model"])
+    rights = {"full": [True] * 8 + [False] * 2, "sink": [True] * 7 + [False] * 3}
+    rights["none"] = rights["sink"][::-1]
+    modes = {m: {"fact": {"right": r}, "count": {"right": r}} for m, r in rights.items()}
+    result = {"modes": modes, "nll": {"stock": 3.0, "tuned": 3.03}, "model": "m"}
+    recipe.write_records(result, tmp_path, "abc1234")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["quality_none.json", "quality_sink.json"]
+    record = json.loads((tmp_path / "quality_sink.json").read_text())
+    assert (record["value"], record["baseline"], record["n"]) == (70, 80, 20)
+    assert record["difference"] == -10
+    low, high = record["interval"]
+    assert 40 < low < 70 < high < 95
+    assert record["kinds"]["fact"]["n"] == 10
+    assert record["commit"] == "abc1234" and record["command"] == "python recipe.py model"
 
 
 def test_arguments_have_defaults() -> None:
