@@ -25,6 +25,7 @@ ORDER = (
     "test_chunked_prefill",
     "test_small_pool",
     "test_observability",
+    "test_block_finetune",
     "test_engine",
     "test_evaluate_engine",
     "test_refusals",
