@@ -11,10 +11,16 @@ from typing import Any
 from sglang_lazy.compat import sglang_version
 
 HOOK_MODULES = (
+    "anthropic_protocol",
+    "anthropic_serving",
     "engine",
     "forward_batch",
     "generate_request",
     "model_runner",
+    "openai_chat",
+    "openai_completions",
+    "openai_protocol",
+    "openai_responses",
     "prefill_adder",
     "server_args",
     "tokenizer_manager",

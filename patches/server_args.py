@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from sglang_lazy.config import SERVER_ARGS_ATTRIBUTE, CacheMode, LazyConfig, config_of
@@ -35,6 +35,19 @@ def add_cli_args(original: Callable[..., None], parser: argparse.ArgumentParser)
         "block-fine-tuned checkpoints), one 'sink' token, or the 'preamble', the text before "
         "the prompt's first document.",
     )
+    group.add_argument(
+        "--chunk-separator",
+        action="append",
+        metavar="STR",
+        help="What stands between two separators in a plain prompt or chat message is a document. "
+        "May be given several times; each one separates. A text without separators is ordinary.",
+    )
+    group.add_argument(
+        "--chunk-keep-separator",
+        action="store_true",
+        help="Leave separators in the prompt, each at the head of what follows it, instead of "
+        "taking them out.",
+    )
 
 
 @around(f"{_TARGET}.from_cli_args")
@@ -42,6 +55,9 @@ def from_cli_args(original: Callable[..., Any], cls: type, args: argparse.Namesp
     config = LazyConfig(
         chunk_cache=getattr(args, "chunk_cache", LazyConfig.chunk_cache),
         chunk_context=getattr(args, "chunk_context", LazyConfig.chunk_context),
+        **_separators(
+            getattr(args, "chunk_separator", None), getattr(args, "chunk_keep_separator", False)
+        ),
     )
     if not config.enabled:
         return original(cls, args)
@@ -61,6 +77,8 @@ def engine_server_args(
     *,
     chunk_cache: CacheMode = LazyConfig.chunk_cache,
     chunk_context: str = LazyConfig.chunk_context,
+    chunk_separator: str | Sequence[str] | None = None,
+    chunk_keep_separator: bool = False,
     **kwargs: Any,
 ) -> Any:
     """Build the ServerArgs of a ``sglang.Engine``, which calls this in place of the class.
@@ -76,10 +94,28 @@ def engine_server_args(
     ):
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
-    config = LazyConfig(chunk_cache, chunk_context)  # type: ignore[arg-type]
+    config = LazyConfig(
+        chunk_cache,
+        chunk_context,  # type: ignore[arg-type]
+        **_separators(chunk_separator, chunk_keep_separator),
+    )
     if not config.enabled:
         return ServerArgs(**kwargs)
     return _attach(ServerArgs(**_with_forced_settings(kwargs)), config)
+
+
+def _separators(given: str | Sequence[str] | None, keep: bool) -> dict[str, Any]:
+    """The fields of :class:`LazyConfig` for separators.
+
+    Raises:
+        ValueError: a separator is no text, or none is given that could be kept.
+    """
+    separators = (given,) if isinstance(given, str) else tuple(given or ())
+    if not all(isinstance(separator, str) and separator for separator in separators):
+        raise ValueError("--chunk-separator must not be empty")
+    if keep and not separators:
+        raise ValueError("--chunk-keep-separator needs a --chunk-separator to keep")
+    return {"chunk_separators": separators, "chunk_keep_separator": keep}
 
 
 def _with_forced_settings(given: dict[str, Any]) -> dict[str, Any]:

@@ -18,10 +18,12 @@ SERVER_ARGS_ATTRIBUTE = "_chunk_cache"
 
 @dataclass(frozen=True)
 class LazyConfig:
-    """``--chunk-cache`` and ``--chunk-context``."""
+    """The ``--chunk-*`` flags."""
 
     chunk_cache: CacheMode = "off"
     chunk_context: ChunkContext = "sink"
+    chunk_separators: tuple[str, ...] = ()
+    chunk_keep_separator: bool = False
 
     @property
     def enabled(self) -> bool:
