@@ -50,12 +50,12 @@ class AnthropicMessage(stock.AnthropicMessage):
 
 
 class AnthropicMessagesRequest(RequestOptions, stock.AnthropicMessagesRequest):
-    messages: list[AnthropicMessage]  # type: ignore[assignment]
+    messages: list[AnthropicMessage]
     system: str | list[ContentBlock] | None = None
 
 
 class AnthropicCountTokensRequest(stock.AnthropicCountTokensRequest):
-    messages: list[AnthropicMessage]  # type: ignore[assignment]
+    messages: list[AnthropicMessage]
     system: str | list[ContentBlock] | None = None
 
 

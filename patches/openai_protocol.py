@@ -7,7 +7,7 @@ instead of a list of alternatives.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from sglang.srt.entrypoints.openai import protocol as stock
@@ -24,9 +24,11 @@ class DocumentPart(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     type: Literal["document"]
+    text: Any = None
+    title: Any = None
 
 
-_ContentPart = stock.ChatCompletionMessageContentPart | DocumentPart
+_ContentPart: TypeAlias = stock.ChatCompletionMessageContentPart | DocumentPart
 
 
 class ChatCompletionMessageGenericParam(stock.ChatCompletionMessageGenericParam):
@@ -38,7 +40,7 @@ class ChatCompletionMessageUserParam(stock.ChatCompletionMessageUserParam):
 
 
 class ChatCompletionRequest(RequestOptions, stock.ChatCompletionRequest):
-    messages: list[ChatCompletionMessageGenericParam | ChatCompletionMessageUserParam]  # type: ignore[assignment]
+    messages: list[ChatCompletionMessageGenericParam | ChatCompletionMessageUserParam]
     documents: Any = None
 
     _processed: Any = PrivateAttr(default=None)

@@ -55,9 +55,8 @@ def from_cli_args(original: Callable[..., Any], cls: type, args: argparse.Namesp
     config = LazyConfig(
         chunk_cache=getattr(args, "chunk_cache", LazyConfig.chunk_cache),
         chunk_context=getattr(args, "chunk_context", LazyConfig.chunk_context),
-        **_separators(
-            getattr(args, "chunk_separator", None), getattr(args, "chunk_keep_separator", False)
-        ),
+        chunk_separators=tuple(getattr(args, "chunk_separator", None) or ()),
+        chunk_keep_separator=getattr(args, "chunk_keep_separator", False),
     )
     if not config.enabled:
         return original(cls, args)
@@ -77,7 +76,7 @@ def engine_server_args(
     *,
     chunk_cache: CacheMode = LazyConfig.chunk_cache,
     chunk_context: str = LazyConfig.chunk_context,
-    chunk_separator: str | Sequence[str] | None = None,
+    chunk_separator: str | Sequence[str] = (),
     chunk_keep_separator: bool = False,
     **kwargs: Any,
 ) -> Any:
@@ -97,25 +96,14 @@ def engine_server_args(
     config = LazyConfig(
         chunk_cache,
         chunk_context,  # type: ignore[arg-type]
-        **_separators(chunk_separator, chunk_keep_separator),
+        chunk_separators=(
+            (chunk_separator,) if isinstance(chunk_separator, str) else tuple(chunk_separator)
+        ),
+        chunk_keep_separator=chunk_keep_separator,
     )
     if not config.enabled:
         return ServerArgs(**kwargs)
     return _attach(ServerArgs(**_with_forced_settings(kwargs)), config)
-
-
-def _separators(given: str | Sequence[str] | None, keep: bool) -> dict[str, Any]:
-    """The fields of :class:`LazyConfig` for separators.
-
-    Raises:
-        ValueError: a separator is no text, or none is given that could be kept.
-    """
-    separators = (given,) if isinstance(given, str) else tuple(given or ())
-    if not all(isinstance(separator, str) and separator for separator in separators):
-        raise ValueError("--chunk-separator must not be empty")
-    if keep and not separators:
-        raise ValueError("--chunk-keep-separator needs a --chunk-separator to keep")
-    return {"chunk_separators": separators, "chunk_keep_separator": keep}
 
 
 def _with_forced_settings(given: dict[str, Any]) -> dict[str, Any]:

@@ -62,10 +62,10 @@ def place(messages: Sequence[Message], documents: Sequence[ListedDocument]) -> l
     for i, message in enumerate(messages):
         if message.role != "user":
             continue
-        parts = list(message.parts) or [""]
-        if isinstance(parts[0], str):
-            parts[0] = AFTER_PLACED_DOCUMENTS + parts[0]
-        placed = message._replace(parts=(*(d.document for d in documents), *parts))
+        parts = list(message.parts)
+        text = parts.pop(0) if parts and isinstance(parts[0], str) else ""
+        parts = [*(d.document for d in documents), AFTER_PLACED_DOCUMENTS + text, *parts]
+        placed = message._replace(parts=tuple(parts))
         return [*messages[:i], placed, *messages[i + 1 :]]
     raise ValueError(
         "documents needs a user message: this model's chat template takes no documents, so they "

@@ -33,6 +33,11 @@ _FORMS: tuple[Callable[[str], str], ...] = (
 """What a template may make of a document: nothing, or a string in JSON."""
 
 
+def _ends(nonce: str) -> tuple[str, str]:
+    """What is left of a placeholder that was cut."""
+    return nonce[:12], nonce[-12:]
+
+
 class Placeholders:
     """The placeholders of one request.
 
@@ -42,8 +47,9 @@ class Placeholders:
     """
 
     def __init__(self, user_text: str) -> None:
-        while (nonce := f"document-{secrets.token_hex(16)}") in user_text:
-            pass
+        nonce = secrets.token_hex(16)
+        while any(end in user_text for end in _ends(nonce)):
+            nonce = secrets.token_hex(16)
         self._nonce = nonce
         self._pattern = re.compile(rf"{nonce}:(\d+):(.*?):{nonce}", re.DOTALL)
         self._documents: list[Document] = []
@@ -69,7 +75,8 @@ class Placeholders:
         parts: list[str | Document] = [pieces[0]]
         for index, inside, after in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
             parts += [self._document(int(index), inside), after]
-        if any(isinstance(part, str) and self._nonce in part for part in parts):
+        text_parts = [part for part in parts if isinstance(part, str)]
+        if any(end in part for part in text_parts for end in _ends(self._nonce)):
             raise ValueError("this model's chat template cuts a document")
         return [part for part in parts if part]
 
@@ -79,7 +86,7 @@ class Placeholders:
             if index not in self._found:
                 raise ValueError(
                     f"{document.where} cannot be served: this model's chat template leaves it "
-                    "out, or cuts it"
+                    "out or changes it"
                 )
 
     def segments(self, rendered: str) -> list[TextSegment]:
@@ -88,6 +95,7 @@ class Placeholders:
         Raises:
             ValueError: a document was left out, repeated or changed.
         """
+        self._found.clear()
         segments = [
             TextSegment(part.text, True) if isinstance(part, Document) else TextSegment(part, False)
             for part in self.split(rendered)
