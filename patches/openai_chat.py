@@ -63,7 +63,8 @@ def process_documents(
         return None
     messages = _read_messages(request, config)
     if documents in (None, []) and not any(message.num_documents for message in messages):
-        refuse_options_without_documents(options_of(request))
+        if documents is None and not config.chunk_separators:
+            refuse_options_without_documents(options_of(request))
         return None
     options = parse_options(options_of(request))
     listed = parse_documents([] if documents is None else documents)

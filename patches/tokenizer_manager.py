@@ -8,6 +8,7 @@ from typing import Any
 
 from sglang_lazy import compat
 from sglang_lazy.config import LazyConfig, config_of
+from sglang_lazy.patches.generate_request import SegmentedGenerateReqInput
 from sglang_lazy.patches.registry import around
 from sglang_lazy.request.segments import SegmentedIds, SegmentedPrompt
 from sglang_lazy.request.tokenize import tokenize_prompt
@@ -69,7 +70,7 @@ def _split_plain_text(obj: Any, config: LazyConfig) -> None:
         return prompt if prompt.has_documents else "".join(s.text for s in segments)
 
     text = obj.text
-    if text is not None and type(obj).__name__.endswith("GenerateReqInput"):
+    if text is not None and isinstance(obj, SegmentedGenerateReqInput):
         obj.text = [split(t) for t in text] if isinstance(text, list) else split(text)
 
 
