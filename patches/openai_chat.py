@@ -186,7 +186,7 @@ def _rewritten(request: Any, messages: list[Any], template_documents: Any) -> It
     finally:
         request.messages = stock_messages
         if template_documents is not None:
-            del request.chat_template_kwargs["documents"]
+            request.chat_template_kwargs.pop("documents", None)
 
 
 class _View:
