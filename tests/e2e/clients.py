@@ -65,7 +65,7 @@ class Clients:
     def chat(self, messages: list[dict[str, Any]], extra: Any = None, **more: Any) -> Any:
         return self.openai.chat.completions.create(
             model="default",
-            messages=messages,  # type: ignore[arg-type]
+            messages=messages,
             temperature=0,
             max_tokens=LENGTH,
             extra_body=extra,

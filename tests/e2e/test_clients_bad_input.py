@@ -24,7 +24,7 @@ def image() -> dict[str, Any]:
 CHAT = {
     "unknown key": (chat(document(FIRST, name="x"), text("?")), "content[0] has the unknown key"),
     "no text": (chat(text("?"), {"type": "document"}), "content[1]['text'] must be a string"),
-    "text is no string": (chat(document(7)), "must be a string; got int"),  # type: ignore[arg-type]
+    "text is no string": (chat(document(7)), "must be a string; got int"),
     "empty": (chat(document(""), text("?")), "is an empty document"),
     "title is no string": (chat(document("x", title=1)), "['title'] must be a string"),
     "image": (chat(document(FIRST), image()), "image"),
@@ -170,4 +170,4 @@ def test_anthropic(clients: Clients, content: Any, fault: str, stream: bool) -> 
             extra_body=extra,
         )
     assert fault in error.value.message
-    assert error.value.body["error"]["type"] == "invalid_request_error"  # type: ignore[index,call-overload]
+    assert error.value.body["error"]["type"] == "invalid_request_error"
