@@ -128,6 +128,17 @@ def test_documents_field(rendering: Rendering) -> None:
     assert [t for t, is_document in pieces if is_document] == whole
 
 
+def test_options_need_documents(tokenizer: Any) -> None:
+    """Unless the request may well have none: an empty list, or text without separators."""
+    messages = [user(text("Who?"))]
+    with pytest.raises(ValueError, match="chunk_context needs documents"):
+        Rendering(tokenizer, QWEN_2_5).prompt(messages, chunk_context="none")
+    empty = Rendering(tokenizer, QWEN_2_5).prompt(messages, chunk_context="none", documents=[])
+    separated = LazyConfig("lazy", chunk_separators=("##",))
+    plain = Rendering(tokenizer, QWEN_2_5, separated).prompt(messages, chunk_context="none")
+    assert empty is None and plain is None
+
+
 @pytest.mark.parametrize(("template", "fault"), UNSERVABLE.values(), ids=UNSERVABLE)
 def test_unservable_templates_are_refused(tokenizer: Any, template: str, fault: str) -> None:
     rendering = Rendering(tokenizer, template)
