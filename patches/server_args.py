@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from sglang_lazy.config import SERVER_ARGS_ATTRIBUTE, CacheMode, LazyConfig, config_of
@@ -44,6 +44,19 @@ def add_cli_args(original: Callable[..., None], parser: argparse.ArgumentParser)
         help="The first K tokens of each document are computed anew for each prompt, in sight "
         f"of everything before them; 0 to {MAX_LINK_TOKENS}.",
     )
+    group.add_argument(
+        "--chunk-separator",
+        action="append",
+        metavar="STR",
+        help="What stands between two separators in a plain prompt or chat message is a document. "
+        "May be given several times; each one separates. A text without separators is ordinary.",
+    )
+    group.add_argument(
+        "--chunk-keep-separator",
+        action="store_true",
+        help="Leave separators in the prompt, each at the head of what follows it, instead of "
+        "taking them out.",
+    )
 
 
 @around(f"{_TARGET}.from_cli_args")
@@ -52,6 +65,8 @@ def from_cli_args(original: Callable[..., Any], cls: type, args: argparse.Namesp
         chunk_cache=getattr(args, "chunk_cache", LazyConfig.chunk_cache),
         chunk_context=getattr(args, "chunk_context", LazyConfig.chunk_context),
         chunk_link_tokens=getattr(args, "chunk_link_tokens", LazyConfig.chunk_link_tokens),
+        chunk_separators=tuple(getattr(args, "chunk_separator", None) or ()),
+        chunk_keep_separator=getattr(args, "chunk_keep_separator", False),
     )
     parse_link_tokens(config.chunk_link_tokens)
     if not config.enabled:
@@ -74,6 +89,8 @@ def engine_server_args(
     chunk_cache: CacheMode = LazyConfig.chunk_cache,
     chunk_context: str = LazyConfig.chunk_context,
     chunk_link_tokens: int = LazyConfig.chunk_link_tokens,
+    chunk_separator: str | Sequence[str] = (),
+    chunk_keep_separator: bool = False,
     **kwargs: Any,
 ) -> Any:
     """Build the ServerArgs of a ``sglang.Engine``, which calls this in place of the class.
@@ -89,8 +106,15 @@ def engine_server_args(
     ):
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
-    link_tokens = parse_link_tokens(chunk_link_tokens) or 0
-    config = LazyConfig(chunk_cache, chunk_context, link_tokens)  # type: ignore[arg-type]
+    config = LazyConfig(
+        chunk_cache,
+        chunk_context,  # type: ignore[arg-type]
+        chunk_link_tokens=parse_link_tokens(chunk_link_tokens) or 0,
+        chunk_separators=(
+            (chunk_separator,) if isinstance(chunk_separator, str) else tuple(chunk_separator)
+        ),
+        chunk_keep_separator=chunk_keep_separator,
+    )
     if not config.enabled:
         return ServerArgs(**kwargs)
     return _attach(ServerArgs(**_with_forced_settings(kwargs)), config)

@@ -104,3 +104,4 @@ def test_flags_are_in_the_help() -> None:
     assert result.returncode == 0, result.stderr[-3000:]
     assert "--chunk-cache {off,lazy}" in result.stdout
     assert "--chunk-context {none,sink,preamble}" in result.stdout
+    assert "--chunk-separator STR" in result.stdout

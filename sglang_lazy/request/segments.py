@@ -8,6 +8,7 @@ pickling treat them as ordinary prompts.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, SupportsIndex, cast, get_args
 
@@ -128,6 +129,12 @@ class SegmentedIds(list[int]):
         self.document_spans = tuple(document_spans)
         self.chunk_context = chunk_context
         self.chunk_link_tokens = chunk_link_tokens
+
+    def __add__(self, text_ids: list[int]) -> SegmentedIds:  # type: ignore[override]
+        """The prompt continued by text."""
+        continued = copy.copy(self)
+        continued.extend(text_ids)
+        return continued
 
 
 def parse_chunk_context(value: Any) -> ChunkContext | None:
