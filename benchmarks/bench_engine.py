@@ -12,6 +12,7 @@ run in this process, one after the other.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import random
 import subprocess
@@ -28,6 +29,7 @@ from common import RESULTS, record
 DOCUMENTS, DOCUMENT_TOKENS, QUESTION_TOKENS = 20, 512, 64
 DECODE_REQUESTS, DECODE_POOL = 48, 40
 REPEATS = 8
+PROFILED_STEPS = 64
 LLAMA_3_8B = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -113,6 +115,32 @@ class Leg:
         return (long - short) / 128 * 1e3
 
 
+HOST_WAITS = (
+    "cudaDeviceSynchronize",
+    "cudaEventSynchronize",
+    "cudaMemcpy",
+    "cudaStreamSynchronize",
+)
+"""Calls in which the host waits for the device."""
+
+
+def waits_per_step(
+    leg: Leg, prompts: Sequence[tuple[list[list[int]], list[int]]]
+) -> dict[str, float]:
+    """Waits of the scheduler for the device, by call and decoding step, from the profiler."""
+    with tempfile.TemporaryDirectory() as folder:
+        leg.engine.start_profile(
+            output_dir=folder, activities=["CPU", "GPU"], with_stack=False, record_shapes=False
+        )
+        leg.generate(prompts, PROFILED_STEPS)
+        leg.engine.stop_profile()
+        (trace,) = Path(folder).rglob("*.trace.json.gz")
+        with gzip.open(trace, "rt") as file:
+            events = json.load(file)["traceEvents"]
+    names = [e["name"] for e in events if e.get("cat") == "cuda_runtime"]
+    return {name: names.count(name) / PROFILED_STEPS for name in HOST_WAITS}
+
+
 def run_leg(lazy: bool, model: str, quick: bool) -> dict[str, Any]:
     import sglang
 
@@ -142,9 +170,9 @@ def run_leg(lazy: bool, model: str, quick: bool) -> dict[str, Any]:
         lambda: (work.shuffled(documents, DOCUMENTS), work.question())
     )
     pool = work.documents(DECODE_POOL)
-    figures["decode_step"] = leg.decode(
-        [(work.shuffled(pool, DOCUMENTS), work.question()) for _ in range(DECODE_REQUESTS)]
-    )
+    prompts = [(work.shuffled(pool, DOCUMENTS), work.question()) for _ in range(DECODE_REQUESTS)]
+    figures["decode_step"] = leg.decode(prompts)
+    figures["waits_per_step"] = waits_per_step(leg, prompts)
     plain = [([], work.tokens(1024)) for _ in range(256)]
     leg.lazy = False
     leg.generate(plain[:64], 8)
@@ -165,6 +193,12 @@ def compare(stock: dict[str, Any], lazy: dict[str, Any], folder: Path, commit: s
             lazy["plain_requests_per_second"],
             stock["plain_requests_per_second"],
             "requests/s",
+        ),
+        (
+            "decode_host_waits",
+            sum(lazy["waits_per_step"].values()),
+            sum(stock["waits_per_step"].values()),
+            "calls/step",
         ),
     ]
     print(f"{'figure':28s}{'lazy':>10s}{'stock':>10s}{'ratio':>8s}")

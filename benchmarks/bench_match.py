@@ -28,6 +28,7 @@ from sglang.srt.sampling.sampling_params import SamplingParams
 
 from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 from sglang_lazy.cache.prompt import SegmentKey
+from sglang_lazy.observe.summary import MAX_LISTED, summarize
 from sglang_lazy.request import CUSTOM_PARAMS_KEY, PromptShape
 
 DOCUMENTS, DOCUMENT_TOKENS, TEXT_TOKENS = 20, 512, 64
@@ -69,35 +70,51 @@ def milliseconds(call: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-def time_documents(cached_tokens: int, repeats: int) -> float:
-    """Median ms to match a prompt of 20 cached documents, its row's order included."""
-    workload = Workload()
-    row_length = DOCUMENTS * DOCUMENT_TOKENS + 2 * TEXT_TOKENS + 1
-    params = init_params(cached_tokens + 8, row_length)
-    allocator = params.token_to_kv_pool_allocator
-    cache = LazyPrefixCache(params, sink_token_id=SINK, hash_seed=1)
-    no_slots = torch.empty(0, dtype=torch.int64)
-    sink = cache.store_segment(
-        SegmentKey(None, array("q")), array("q", [SINK]), no_slots, allocator.alloc(1)
-    )
-    documents = [workload.tokens(DOCUMENT_TOKENS) for _ in range(cached_tokens // DOCUMENT_TOKENS)]
-    for document in documents:
-        slots = allocator.alloc(DOCUMENT_TOKENS)
-        cache.store_segment(SegmentKey(None, array("q", [SINK])), document, sink.slots, slots)
+class DocumentTraffic:
+    """Prompts of 20 documents out of those that fill a cache of ``cached_tokens``."""
 
-    times = []
-    for _ in range(repeats):
+    def __init__(self, cached_tokens: int) -> None:
+        self.workload = Workload()
+        row_length = DOCUMENTS * DOCUMENT_TOKENS + 2 * TEXT_TOKENS + 1
+        params = init_params(cached_tokens + 8, row_length)
+        allocator = params.token_to_kv_pool_allocator
+        self.cache = LazyPrefixCache(params, sink_token_id=SINK, hash_seed=1)
+        key, no_slots = SegmentKey(None, array("q")), torch.empty(0, dtype=torch.int64)
+        sink = self.cache.store_segment(key, array("q", [SINK]), no_slots, allocator.alloc(1))
+        count = cached_tokens // DOCUMENT_TOKENS
+        self.documents = [self.workload.tokens(DOCUMENT_TOKENS) for _ in range(count)]
+        for document in self.documents:
+            slots = allocator.alloc(DOCUMENT_TOKENS)
+            key = SegmentKey(None, array("q", [SINK]))
+            stored = self.cache.store_segment(key, document, sink.slots, slots)
+            resident = self.cache.statistics.resident
+            resident.add(stored.node, DOCUMENT_TOKENS, 1, None, "sink")
+
+    def request(self) -> Req:
+        workload = self.workload
         token_ids = array("q", [SINK]) + workload.tokens(TEXT_TOKENS)
         spans = []
-        for document in workload.sample(documents, DOCUMENTS):
+        for document in workload.sample(self.documents, DOCUMENTS):
             spans.append((len(token_ids), len(token_ids) + DOCUMENT_TOKENS))
             token_ids += document
         token_ids += workload.tokens(TEXT_TOKENS)
-        req = new_request(token_ids, PromptShape(len(token_ids), tuple(spans), "sink"))
-        times.append(milliseconds(lambda req=req: req.init_next_round_input(cache)))
-        hit = len(req.prefix_indices)
-        assert hit >= DOCUMENTS * DOCUMENT_TOKENS + 1, f"only {hit} tokens hit"
-    return median(times)
+        return new_request(token_ids, PromptShape(len(token_ids), tuple(spans), "sink"))
+
+    def time(self, repeats: int) -> tuple[float, float]:
+        """Median ms to match a prompt, its row's order included, and to count what it found."""
+        matching, counting = [], []
+        for _ in range(repeats):
+            req = self.request()
+            matching.append(milliseconds(lambda req=req: req.init_next_round_input(self.cache)))
+            hit = len(req.prefix_indices)
+            assert hit >= DOCUMENTS * DOCUMENT_TOKENS + 1, f"only {hit} tokens hit"
+            counting.append(milliseconds(lambda req=req: self.cache.note_admission(req)))
+        assert self.cache.statistics.lookups.documents["hit"] == repeats * DOCUMENTS
+        return median(matching), median(counting)
+
+    def time_summary(self) -> float:
+        """ms for what the scheduler does for ``GET /chunk_cache?documents=100``, at first."""
+        return milliseconds(lambda: summarize(self.cache, MAX_LISTED, dp_rank=0))
 
 
 class PlainTraffic:
@@ -161,10 +178,16 @@ def main() -> None:
     args = parser.parse_args()
 
     print(f"Matching {DOCUMENTS} documents of {DOCUMENT_TOKENS} tokens:")
-    by_size = {}
+    by_size, counting, summaries = {}, {}, {}
     for cached_tokens in args.cached:
-        by_size[cached_tokens] = time_documents(cached_tokens, args.repeats)
-        print(f"  {cached_tokens:>9,} tokens cached  {by_size[cached_tokens]:7.3f} ms")
+        traffic = DocumentTraffic(cached_tokens)
+        by_size[cached_tokens], counting[cached_tokens] = traffic.time(args.repeats)
+        summaries[cached_tokens] = traffic.time_summary()
+        print(
+            f"  {cached_tokens:>9,} tokens cached  {by_size[cached_tokens]:7.3f} ms, "
+            f"counting hits {counting[cached_tokens] * 1e3:.0f} µs, "
+            f"a summary {summaries[cached_tokens]:.1f} ms"
+        )
     lazy, stock = time_plain(args.prompts, args.repeats)
     print("A request without documents, all calls:")
     print(f"  lazy {lazy:7.1f} µs   stock {stock:7.1f} µs   ratio {lazy / stock:.3f}")
@@ -178,6 +201,13 @@ def main() -> None:
         meaning=f"match {DOCUMENTS} documents of {DOCUMENT_TOKENS} tokens with {large} tokens "
         f"cached; baseline: with {small}",
         by_cached_tokens=by_size,
+        statistics={
+            "unit": "ms",
+            "meaning": "by cached tokens: counting what an admitted request found; the "
+            "scheduler's part of GET /chunk_cache",
+            "counting": counting,
+            "summary": summaries,
+        },
         without_documents={
             "value": lazy,
             "baseline": stock,

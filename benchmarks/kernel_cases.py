@@ -107,6 +107,7 @@ def cases() -> list[Case]:
         Case("decode_b48_40docs", draw(48, 40)),
         Case("extend_64q_10k", distinct(1), queries=64),
         Case("extend_64q_10k_b8", distinct(8), queries=64),
+        Case("documents_20x512", [[]] * 20, queries=DOCUMENT, own=DOCUMENT),
         Case("causal_10k", [[]], queries=10304, own=10304),
     ]
 

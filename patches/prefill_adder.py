@@ -21,5 +21,5 @@ def add_one_req(
         return compat.skip_request()  # stays in the queue; those behind it go on
     result = original(self, req, *args, **kwargs)
     if self.can_run_list and self.can_run_list[-1] is req:
-        cache.claim_documents(req)
+        cache.note_admission(req)
     return result

@@ -16,13 +16,16 @@ HOOK_MODULES = (
     "engine",
     "forward_batch",
     "generate_request",
+    "metrics_collector",
     "model_runner",
     "openai_chat",
     "openai_completions",
     "openai_protocol",
     "openai_responses",
     "prefill_adder",
+    "scheduler",
     "server_args",
+    "tokenizer_control",
     "tokenizer_manager",
 )
 """Modules of this package that register hooks when imported."""

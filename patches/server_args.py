@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from sglang_lazy.config import SERVER_ARGS_ATTRIBUTE, CacheMode, LazyConfig, config_of
+from sglang_lazy.models import check_model
 from sglang_lazy.patches.registry import around, verify_hooks
 from sglang_lazy.request.segments import CHUNK_CONTEXTS
 from sglang_lazy.settings import check_given, check_resolved, forced_settings
@@ -69,6 +70,7 @@ def check_server_args(original: Callable[..., None], self: Any) -> None:
     """The last gate before processes start, when SGLang has filled in every setting."""
     original(self)
     if config_of(self).enabled:
+        check_model(self.get_model_config())
         check_resolved(self)
 
 

@@ -6,7 +6,7 @@ reshape ``MatchResult``; those differences belong here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -159,6 +159,16 @@ def model_output(logits_output: Any) -> Any:
     return ModelRunnerOutput(logits_output=logits_output, can_run_graph=True)
 
 
+def flash_attention_3() -> Callable[..., torch.Tensor] | None:
+    """``flash_attn_with_kvcache`` of sglang-kernel; None in builds without it."""
+    try:
+        from sgl_kernel.flash_attn import flash_attn_with_kvcache
+    except ImportError:
+        return None
+    kernel: Callable[..., torch.Tensor] = flash_attn_with_kvcache
+    return kernel
+
+
 def has_decode_graphs(model_runner: Any) -> bool:
     """Whether SGLang replays CUDA graphs when it decodes."""
     from sglang.srt.model_executor.runner.decode_cuda_graph_runner import DecodeCudaGraphRunner
@@ -179,3 +189,127 @@ def prefill_graph_backend(server_args: Any) -> str | None:
     phase = getattr(getattr(server_args, "cuda_graph_config", None), "prefill", None)
     backend = getattr(phase, "backend", None)
     return None if backend is None else str(backend)
+
+
+SUMMARY_RID = "chunk_cache:"
+"""Marks a request for internal state that asks for the cache's summary instead.
+
+A message type of our own would need SGLang's message decoder to know it."""
+
+
+async def ask_for_summaries(manager: Any, limit: int) -> list[Any]:
+    """Ask every scheduler for its summary, from the tokenizer process."""
+    from sglang.srt.managers.io_struct import GetInternalStateReq
+
+    manager.auto_create_handle_loop()
+    request = GetInternalStateReq(rid=f"{SUMMARY_RID}{limit}")
+    replies = await manager.get_internal_state_communicator(request)
+    return [reply.internal_state for reply in replies]
+
+
+def summary_limit(request: Any) -> int | None:
+    """How many documents a request for internal state wants listed; None for SGLang's own."""
+    rid = request.rid
+    return int(rid[len(SUMMARY_RID) :]) if rid and rid.startswith(SUMMARY_RID) else None
+
+
+def summary_reply(summary: dict[str, Any]) -> Any:
+    from sglang.srt.managers.io_struct import GetInternalStateReqOutput
+
+    return GetInternalStateReqOutput(internal_state=summary)
+
+
+def dp_rank(scheduler: Any) -> int:
+    """The scheduler's rank in data parallelism; 0 without."""
+    return scheduler.ps.dp_rank or 0
+
+
+def for_administrators(endpoint: Any) -> Any:
+    """Protect an endpoint as SGLang protects those on its caches."""
+    from sglang.srt.utils.auth import AuthLevel, auth_level
+
+    return auth_level(AuthLevel.ADMIN_OPTIONAL)(endpoint)
+
+
+def metric_classes(collector: Any) -> dict[str, Any]:
+    """The classes that SGLang makes its metrics of: Prometheus's, unless it was given others."""
+    # prometheus_client decides on import, by the environment, whether processes share values.
+    from prometheus_client import Counter, Gauge, Histogram
+
+    return {
+        "counter": collector._counter_cls or Counter,
+        "gauge": collector._gauge_cls or Gauge,
+        "histogram": collector._histogram_cls or Histogram,
+    }
+
+
+def run_at_positions(model_runner: Any, attn_backend: Any, positions: Sequence[int]) -> None:
+    """Run the model eagerly on one token, repeated at ``positions``, as one prompt.
+
+    Attention is ``attn_backend``'s. Slots of the pool, which must be empty, may be written.
+    """
+    from sglang.srt.model_executor.forward_batch_info import (
+        CaptureHiddenMode,
+        ForwardBatch,
+        ForwardMode,
+    )
+    from sglang.srt.model_executor.forward_context import ForwardContext, forward_context
+
+    n, device = len(positions), model_runner.device
+
+    def tensor(values: Any, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+        return torch.tensor(values, dtype=dtype, device=device)
+
+    token_id = min(11, model_runner.model_config.vocab_size - 1)
+    batch = ForwardBatch(
+        forward_mode=ForwardMode.EXTEND,
+        batch_size=1,
+        input_ids=tensor([token_id] * n),
+        req_pool_indices=tensor([0]),
+        seq_lens=tensor([n]),
+        seq_lens_cpu=torch.tensor([n]),
+        orig_seq_lens=tensor([n]),
+        seq_lens_sum=n,
+        out_cache_loc=tensor(range(1, n + 1)),
+        positions=tensor(positions),
+        extend_num_tokens=n,
+        extend_seq_lens=tensor([n], torch.int32),
+        extend_prefix_lens=tensor([0], torch.int32),
+        extend_start_loc=tensor([0], torch.int32),
+        extend_seq_lens_cpu=[n],
+        extend_prefix_lens_cpu=[0],
+        extend_logprob_start_lens_cpu=[n],
+        capture_hidden_mode=CaptureHiddenMode.NULL,
+        num_token_non_padded=tensor(n, torch.int32),
+        num_token_non_padded_cpu=n,
+    )
+    with forward_context(ForwardContext(attn_backend=attn_backend)), torch.no_grad():
+        model_runner.model.forward(batch.input_ids, batch.positions, batch)
+
+
+def has_state_space_layers(model_config: Any) -> bool:
+    """Whether tokens meet in recurrent states: Mamba, linear attention, short convolutions."""
+    from sglang.srt.configs import hybrid_arch
+
+    find = (
+        hybrid_arch.hybrid_gdn_config,
+        hybrid_arch.hybrid_lightning_config,
+        hybrid_arch.kimi_linear_config,
+        hybrid_arch.mamba2_config,
+        hybrid_arch.linear_attn_model_spec,
+    )
+    return any(f(model_config) is not None for f in find)
+
+
+def has_latent_attention(model_config: Any) -> bool:
+    from sglang.srt.configs.model_config import AttentionArch
+
+    return bool(model_config.attention_arch == AttentionArch.MLA)
+
+
+def runs_on_transformers(model_config: Any) -> bool:
+    """Whether SGLang has no model of its own and runs Hugging Face's modules."""
+    from sglang.srt.configs.model_config import ModelImpl
+    from sglang.srt.model_loader.utils import get_resolved_model_impl
+
+    return bool(get_resolved_model_impl(model_config) == ModelImpl.TRANSFORMERS)

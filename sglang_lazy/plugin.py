@@ -34,7 +34,9 @@ def _lazy_factory(stock: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if not config_of(runner.server_args).enabled:
             return backend
         from sglang_lazy.attention.backend import make_lazy
+        from sglang_lazy.models import check_implementation
 
+        check_implementation(runner.model_config)
         return make_lazy(backend, runner.model)
 
     return create

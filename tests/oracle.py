@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
 Mode = Literal["none", "sink", "preamble"]
 Segment = tuple[Literal["text", "document"], Sequence[int]]
@@ -62,20 +62,20 @@ def lay_out(segments: Sequence[Segment], mode: Mode, sink_token_id: int | None) 
     return tokens
 
 
-def visibility(tokens: Sequence[Token]) -> torch.Tensor:
-    """Boolean [num_queries, num_keys]: which tokens each token attends to."""
+def visibility(tokens: Sequence[Token], queries: slice = slice(None)) -> torch.Tensor:
+    """Boolean [num_queries, num_keys]: which tokens each of `queries` attends to."""
     positions = torch.tensor([t.position for t in tokens])
     chains = torch.tensor([t.chain for t in tokens])
     private = torch.tensor([t.private for t in tokens])
     # Within a chain and among the tokens that text can see, positions are distinct.
-    causal = positions[None, :] <= positions[:, None]
-    own_chain = chains[None, :] == chains[:, None]
-    text_sees = (chains == TEXT)[:, None] & ~private[None, :]
+    causal = positions[None, :] <= positions[queries, None]
+    own_chain = chains[None, :] == chains[queries, None]
+    text_sees = (chains == TEXT)[queries, None] & ~private[None, :]
     return causal & (own_chain | text_sees)
 
 
 class Oracle:
-    """Log-probabilities of a Llama-like model under the lazy attention rules."""
+    """Log-probabilities of a causal language model under the lazy attention rules."""
 
     def __init__(self, model: PreTrainedModel | str | Path) -> None:
         if not isinstance(model, PreTrainedModel):
@@ -84,7 +84,6 @@ class Oracle:
             )
         self.model = model.eval()
 
-    @torch.inference_mode()
     def logprobs(
         self,
         segments: Sequence[Segment],
@@ -98,14 +97,32 @@ class Oracle:
         appending them to the prompt as text.
         """
         segments = [(kind, list(ids)) for kind, ids in segments if len(ids)]
-        tokens = lay_out(segments, mode, sink_token_id)
-        mask = torch.zeros(len(tokens), len(tokens))
-        mask.masked_fill_(~visibility(tokens), torch.finfo(torch.float32).min)
-        hidden = self.model.model(
-            input_ids=torch.tensor([[t.token_id for t in tokens]]),
-            position_ids=torch.tensor([[t.position for t in tokens]]),
-            attention_mask=mask[None, None],
-            use_cache=False,
-        ).last_hidden_state[0]
+        return self.logprobs_of(lay_out(segments, mode, sink_token_id), start)
+
+    @torch.inference_mode()
+    def logprobs_of(self, tokens: Sequence[Token], start: int = 0) -> torch.Tensor:
+        """The same for a dense sequence."""
         prompt_rows = [i for i, t in enumerate(tokens) if not t.private and t.position >= 0]
-        return self.model.lm_head(hidden[prompt_rows[start:]]).float().log_softmax(dim=-1)
+        logits = self._forward(tokens, slice(None), torch.tensor(prompt_rows[start:]))
+        return logits.float().log_softmax(dim=-1)
+
+    def _forward(
+        self,
+        tokens: Sequence[Token],
+        rows: slice,
+        logits_to_keep: torch.Tensor,
+        cache: DynamicCache | None = None,
+    ) -> torch.Tensor:
+        """Logits of some of `rows`, those before them being in the cache."""
+        visible = visibility(tokens, rows)
+        mask = torch.zeros(visible.shape)
+        mask.masked_fill_(~visible, torch.finfo(torch.float32).min)
+        output = self.model(
+            input_ids=torch.tensor([[t.token_id for t in tokens[rows]]]),
+            position_ids=torch.tensor([[t.position for t in tokens[rows]]]),
+            attention_mask=mask[None, None],
+            logits_to_keep=logits_to_keep,
+            past_key_values=cache,
+            use_cache=cache is not None,
+        )
+        return output.logits[0]

@@ -71,7 +71,7 @@ def build_extend_plan(
     )
     if config is None:
         config = extend_config(
-            max_queries=int(np.diff(qo).max(initial=1)),
+            max_queries=int(np.diff(qo)[np.diff(spans) > 0].max(initial=1)),
             num_qo_heads=num_qo_heads,
             num_kv_heads=num_kv_heads,
             head_dim=head_dim,

@@ -153,6 +153,6 @@ class PlanBuffers:
             return self._staging[-1]
         staging, copied = self._staging[self._next]
         self._next = (self._next + 1) % _STAGING
-        if copied is not None:
+        if copied is not None and not copied.query():
             copied.synchronize()
         return staging, copied

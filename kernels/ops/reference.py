@@ -49,7 +49,8 @@ def extend_attention(
         v_buffer: ``[num_slots, num_kv_heads, v_head_dim]``.
         out: ``[num_tokens, num_qo_heads, v_head_dim]``; rows of no segment are not written.
         qo_indptr: int32 ``[num_segments + 1]``, query rows of each segment.
-        span_indptr: int32 ``[num_segments + 1]``, spans of each segment.
+        span_indptr: int32 ``[num_segments + 1]``, spans of each segment. Rows of
+            a segment without any are not written.
         span_start: int64 ``[num_spans]``, first entry of each span in ``kv_indices``.
         span_len: int32 ``[num_spans]``, keys of each span, at least 1.
         position_offsets: int32 ``[num_spans]``, Δ of each span.
@@ -72,7 +73,7 @@ def extend_attention(
     for i in range(len(qo) - 1):
         rows = slice(qo[i], qo[i + 1])
         n = qo[i + 1] - qo[i]
-        if n == 0:
+        if n == 0 or spans[i] == spans[i + 1]:
             continue
         own = spans[i + 1] - 1
         scores, slots = [], []

@@ -39,7 +39,8 @@ def segment_tiles(
 ) -> QueryTiles:
     tokens = config.segment_m // group
     num_queries = np.diff(qo_indptr).astype(np.int64)
-    num_tiles = -(-num_queries // tokens)
+    # A segment without spans is another kernel's.
+    num_tiles = np.where(np.diff(span_indptr) > 0, -(-num_queries // tokens), 0)
     segment = np.repeat(np.arange(len(num_queries)), num_tiles)
     first_token = ranges(num_tiles) * tokens
     num_rows = np.minimum(tokens, num_queries[segment] - first_token)

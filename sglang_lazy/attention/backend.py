@@ -27,13 +27,13 @@ class LazyAttnMixin(AttentionBackend):
     """
 
     token_to_kv_pool: Any
-    _rotaries: dict[int, LayerRotary]
+    rotaries: dict[int, LayerRotary]
     _pass: PlannedPass | None = None
     span_graphs: SpanGraphs | None = None
 
     def init_forward_metadata(self, forward_batch: ForwardBatch) -> None:
         plan = plan_of(forward_batch)
-        self._pass = None if plan is None else plan_pass(plan)
+        self._pass = None if plan is None else plan_pass(plan, self.token_to_kv_pool.dtype)
         if plan is None:
             super().init_forward_metadata(forward_batch)
 
@@ -87,7 +87,7 @@ class LazyAttnMixin(AttentionBackend):
             self.token_to_kv_pool.get_key_buffer(layer.layer_id),
             self.token_to_kv_pool.get_value_buffer(layer.layer_id),
             layer,
-            self._rotaries[layer.layer_id],
+            self.rotaries[layer.layer_id],
         )
 
 
@@ -107,7 +107,7 @@ def make_lazy(backend: Any, model: torch.nn.Module) -> Any:
         ValueError: the model's attention cannot be served; names the layer.
     """
     stock = type(backend)
-    backend._rotaries = find_rotaries(model)
+    backend.rotaries = find_rotaries(model)
     # SGLang asks backends for their class in places, so a subclass and not a wrapper.
     backend.__class__ = type(f"Lazy{stock.__name__}", (LazyAttnMixin, stock), {})
     return backend
@@ -125,7 +125,7 @@ def capture_span_graphs(model_runner: Any) -> None:
     if uniform_attention(model_runner.model) is None:
         return
     backend = model_runner.attn_backend
-    backend.span_graphs = SpanGraphs(model_runner, backend._rotaries)
+    backend.span_graphs = SpanGraphs(model_runner, backend.rotaries)
 
 
 def check_kv_dtype(model_runner: Any) -> None:

@@ -24,6 +24,7 @@ class PlannedPass(Protocol):
         v_buffer: torch.Tensor,
         layer: RadixAttention,
         rotary: LayerRotary,
+        out: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Attention of one layer.
 
@@ -33,21 +34,23 @@ class PlannedPass(Protocol):
             v_buffer: ``[num_slots, num_kv_heads, head_dim]``.
             layer: scaling, cap and KV scales.
             rotary: the layer's rotary table.
+            out: like ``q``; written where the plan has spans. Made if absent.
 
         Returns:
-            ``[num_tokens, num_qo_heads * head_dim]``.
+            ``[num_tokens, num_qo_heads * head_dim]``, of ``out``.
         """
         ...
 
 
-def plan_pass(plan: AttentionPlan) -> PlannedPass:
-    """Make a plan ready on the device on which its slots lie."""
+def plan_pass(plan: AttentionPlan, kv_dtype: torch.dtype) -> PlannedPass:
+    """Make a plan ready on the device on which its slots lie, for keys of ``kv_dtype``."""
     if not plan.kv_indices.is_cuda:
         return ReferencePass(plan)
     # Triton is not there on every host without a GPU.
+    from sglang_lazy.attention.flash_pass import plan_flash_pass
     from sglang_lazy.attention.kernel_pass import KernelPass
 
-    return KernelPass(plan)
+    return plan_flash_pass(plan, kv_dtype) or KernelPass(plan)
 
 
 def layer_settings(layer: RadixAttention) -> dict[str, Any]:
@@ -79,8 +82,9 @@ class ReferencePass:
         v_buffer: torch.Tensor,
         layer: RadixAttention,
         rotary: LayerRotary,
+        out: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        out = torch.empty_like(q)
+        out = torch.empty_like(q) if out is None else out
         extend_attention(
             q,
             k_buffer,

@@ -57,12 +57,13 @@ class KernelPass:
         v_buffer: torch.Tensor,
         layer: RadixAttention,
         rotary: LayerRotary,
+        out: torch.Tensor | None = None,
     ) -> torch.Tensor:
         shape = (q.shape[1], k_buffer.shape[1], q.shape[2], q.dtype, k_buffer.dtype)
         buffers = self._buffers.get(shape)
         if buffers is None:
             buffers = self._buffers[shape] = self._cut(*shape)
-        out = torch.empty_like(q)
+        out = torch.empty_like(q) if out is None else out
         run_layer(
             buffers, q, k_buffer, v_buffer, out, self._plan.kv_indices, layer=layer, rotary=rotary
         )

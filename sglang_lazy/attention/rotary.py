@@ -64,6 +64,17 @@ def _check_layer(layer: Any, name: str) -> None:
         raise ValueError(f"--chunk-cache lazy does not support temperature scaling, used by {name}")
     if getattr(layer, "is_cross_attention", False):
         raise ValueError(f"--chunk-cache lazy does not support cross attention, used by {name}")
+    if getattr(layer, "use_irope", False):
+        raise ValueError(f"--chunk-cache lazy does not support chunked attention, used by {name}")
+    if getattr(layer.attn_type, "value", "decoder") != "decoder":
+        raise ValueError(
+            f"--chunk-cache lazy does not support attention in both directions, used by {name}"
+        )
+    if layer.logit_cap > 0 and layer.logit_capping_method != "tanh":
+        raise ValueError(
+            "--chunk-cache lazy does not support attention logits capped by "
+            f"{layer.logit_capping_method}, used by {name}"
+        )
     if layer.qk_head_dim != layer.v_head_dim:
         raise ValueError(
             f"--chunk-cache lazy does not support multi-head latent attention, used by {name}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from sglang.srt.mem_cache.base_prefix_cache import (
@@ -26,6 +26,10 @@ from sglang.srt.mem_cache.radix_cache import RadixCache, RadixKey, TreeNode
 from sglang_lazy.cache.context import Tokens
 from sglang_lazy.cache.prompt import SegmentKey
 from sglang_lazy.compat import lock_result, unlock_result
+from sglang_lazy.observe.resident import ResidentDocuments
+
+if TYPE_CHECKING:
+    from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 
 
 class SegmentHit(NamedTuple):
@@ -84,10 +88,20 @@ class NodeBundle:
 
 
 class ChunkTree(RadixCache):
-    """A radix tree that can be matched, extended and locked by segment."""
+    """A radix tree that can be matched, extended and locked by segment.
+
+    Args:
+        params: SGLang's own.
+        resident: kept up to date with what leaves the tree; who stores documents adds them.
+    """
+
+    def __init__(self, params: CacheInitParams, resident: ResidentDocuments | None = None) -> None:
+        self._resident = ResidentDocuments() if resident is None else resident
+        super().__init__(params)
 
     def reset(self) -> None:
         super().reset()
+        self._resident.clear()
         # Sink tokens that a pass still has to write, by slot.
         self._unwritten_sinks: dict[int, TreeNode] = {}
 
@@ -194,6 +208,15 @@ class ChunkTree(RadixCache):
             return False
         del self._unwritten_sinks[int(slot)]
         return True
+
+    def _split_node(self, key: RadixKey, child: TreeNode, split_len: int) -> TreeNode:
+        head = super()._split_node(key, child, split_len)
+        self._resident.split(head, child)
+        return head
+
+    def _delete_leaf(self, node: TreeNode) -> None:
+        super()._delete_leaf(node)
+        self._resident.evict(node)
 
     def inc_lock_ref(self, node: TreeNode | NodeBundle) -> Any:
         """Protect a node, or every node of a bundle, and their ancestors from eviction."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from sglang_lazy.attention.backend import LazyAttnMixin, capture_span_graphs, check_kv_dtype
+from sglang_lazy.attention.probe import verify_rotaries
 from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 from sglang_lazy.compat import sglang_version
 from sglang_lazy.config import config_of
+from sglang_lazy.observe.metrics import create_metrics
 from sglang_lazy.patches import HookError, verify_hooks
 from sglang_lazy.sink import NO_SINK_TOKEN, find_sink_token
 
@@ -41,5 +43,6 @@ def create_prefix_cache(ctx: Any) -> LazyPrefixCache:
     if sink_token_id is None and config.chunk_context == "sink":
         raise ValueError(NO_SINK_TOKEN)
     check_kv_dtype(model_runner)
+    verify_rotaries(model_runner, model_runner.attn_backend.rotaries)
     capture_span_graphs(model_runner)
-    return LazyPrefixCache(ctx.params, sink_token_id)
+    return LazyPrefixCache(ctx.params, sink_token_id, metrics=create_metrics())

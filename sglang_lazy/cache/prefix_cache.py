@@ -13,6 +13,7 @@ the request's own goes back to the allocator: one copy, one owner.
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -27,11 +28,15 @@ from sglang_lazy.cache.context import ContextTable, Tokens
 from sglang_lazy.cache.in_flight import InFlightDocuments
 from sglang_lazy.cache.layout import PromptLayout
 from sglang_lazy.cache.prompt import DocumentPrompt
+from sglang_lazy.observe.statistics import DocumentStatistics
 from sglang_lazy.request.wire import PromptShape
 
 if TYPE_CHECKING:
     from sglang.srt.managers.schedule_batch import Req
+    from sglang.srt.mem_cache.base_prefix_cache import EvictParams, EvictResult
     from sglang.srt.mem_cache.cache_init_params import CacheInitParams
+
+    from sglang_lazy.observe.metrics import ChunkCacheMetrics
 
 _STATE = "_sglang_lazy_state"
 
@@ -61,6 +66,7 @@ class LazyPrefixCache(ChunkTree):
         params: SGLang's own.
         sink_token_id: token that documents see in mode ``sink``; None refuses that mode.
         hash_seed: see :class:`~sglang_lazy.cache.context.ContextTable`.
+        metrics: where to export statistics, or None.
     """
 
     def __init__(
@@ -68,25 +74,37 @@ class LazyPrefixCache(ChunkTree):
         params: CacheInitParams,
         sink_token_id: int | None = None,
         hash_seed: int | None = None,
+        metrics: ChunkCacheMetrics | None = None,
     ) -> None:
-        super().__init__(params)
+        self.statistics = DocumentStatistics(metrics)
+        super().__init__(params, self.statistics.resident)
         self.sink_token_id = sink_token_id
         self._contexts = ContextTable(hash_seed)
 
     def reset(self) -> None:
         super().reset()
         self._in_flight = InFlightDocuments()
+        self.statistics.publish()
+
+    def evict(self, params: EvictParams) -> EvictResult:
+        result = super().evict(params)
+        self.statistics.publish()
+        return result
 
     def should_wait(self, req: Req) -> bool:
         """Whether a matched request had better wait for documents that others compute."""
         state = admitted_state(req)
         return state is not None and self._in_flight.worth_waiting_for(state.missing)
 
-    def claim_documents(self, req: Req) -> None:
-        """Note that an admitted request will compute its missing documents."""
+    def note_admission(self, req: Req) -> None:
+        """Count what an admitted request found; it will compute its missing documents."""
         state = admitted_state(req)
-        if state is not None:
-            self._in_flight.claim(req.rid, state.missing)
+        if state is None:
+            return
+        self._in_flight.claim(req.rid, state.missing)
+        if not req.retracted_stain:  # counted once, like ``cached_tokens``
+            assert state.layout is not None
+            self.statistics.admitted(state.prompt, state.layout, state.bundle.nodes)
 
     def match_prefix(self, params: MatchPrefixParams) -> MatchResult:
         """Match a prompt; for one with documents, also lay out its row.
@@ -104,7 +122,11 @@ class LazyPrefixCache(ChunkTree):
         is_admission = params.key.token_ids is req.full_untruncated_fill_ids
         # An array in the row's order must not be read as the prompt.
         all_ids = req.origin_input_ids + req.output_ids
-        return self._match_prompt(req, state, all_ids, len(params.key), is_admission)
+        start = time.perf_counter()
+        result = self._match_prompt(req, state, all_ids, len(params.key), is_admission)
+        if is_admission:
+            self.statistics.matched(start)
+        return result
 
     def _match_prompt(
         self, req: Req, state: RequestState, all_ids: Tokens, limit: int, is_admission: bool
@@ -215,12 +237,14 @@ class LazyPrefixCache(ChunkTree):
                 priority=getattr(req, "priority", 0) or 0,
             )
             nodes[piece.segment] = stored.node
+            self.statistics.stored(prompt, layout, piece.segment, num_tokens, stored.node)
             # From token `first` of the segment on, the slots were the request's own.
             first = piece.offset + own_start - piece.start
             self.token_to_kv_pool_allocator.free(slots[first : stored.num_known])
             row[own_start:piece_end] = stored.slots[first:].to(row.dtype)
         state.bundle = NodeBundle(nodes)
         state.decode_spans = None
+        self.statistics.publish()
 
     def _context_slots(self, state: RequestState, row: torch.Tensor) -> torch.Tensor:
         """int64 slots of what documents see before themselves."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from sglang.srt.layers.radix_attention import RadixAttention
+from sglang.srt.layers.radix_attention import AttentionType, RadixAttention
 from sglang.srt.layers.rotary_embedding import get_rope
 from sglang.srt.runtime_context import get_context
 
@@ -136,9 +136,31 @@ class Wrong(torch.nn.Module):
             lambda: Attention(make_rope(), v_head_dim=16),
             "does not support multi-head latent attention, used by 0",
         ),
+        (
+            lambda: Attention(make_rope(), use_irope=True),
+            "does not support chunked attention, used by 0",
+        ),
+        (
+            lambda: Attention(make_rope(), attn_type=AttentionType.DECODER_BIDIRECTIONAL),
+            "does not support attention in both directions, used by 0",
+        ),
+        (
+            lambda: Attention(make_rope(), logit_cap=30.0, logit_capping_method="sigmoid"),
+            "does not support attention logits capped by sigmoid, used by 0",
+        ),
         (lambda: torch.nn.Linear(2, 2), "no attention layer of a known form was found"),
     ],
-    ids=["no rotary", "unknown", "wrong", "sliding window", "latent", "no attention"],
+    ids=[
+        "no rotary",
+        "unknown",
+        "wrong",
+        "sliding window",
+        "latent",
+        "chunked",
+        "both directions",
+        "another cap",
+        "no attention",
+    ],
 )
 def test_refused(make_layer: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):

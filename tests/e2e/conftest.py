@@ -28,6 +28,7 @@ ORDER = (
     "test_document_reuse",
     "test_chunked_prefill",
     "test_small_pool",
+    "test_observability",
     "test_engine",
     "test_refusals",
     "test_real_model",

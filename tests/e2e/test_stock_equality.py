@@ -5,6 +5,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+import requests
+
+from sglang_lazy.warm.__main__ import main as warm
 
 from ..engines import Completion, Server, ServerSlot, running_server
 from .prompts import Writer
@@ -38,6 +41,17 @@ def play(server: Server, writer: Writer) -> Answers:
     with ThreadPoolExecutor(max_workers=4) as pool:
         list(pool.map(lambda i: ask(f"concurrent {i}", prompts[i]), range(4)))
     return answers
+
+
+def test_nothing_is_added_to_a_server_with_the_cache_off(
+    server_slot: ServerSlot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = server_slot.get()
+    assert requests.get(server.url + "/chunk_cache", timeout=60).status_code == 404
+    corpus = tmp_path / "docs.jsonl"
+    corpus.write_text('"a document"')
+    assert warm(["--url", server.url, "--retries", "0", str(corpus)]) == 1
+    assert "without --chunk-cache lazy" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""``python -m sglang_lazy.top``: what a server's chunk cache does, live."""
