@@ -15,7 +15,7 @@ from server import Server, ServerError, exit_on_signals, free_port
 
 HERE = Path(__file__).resolve().parent
 LOG = HERE.parent / "build" / "demo" / "server-examples.log"
-SCRIPTS = ("ask_openai", "ask_anthropic", "ask_langchain", "ask_llamaindex", "ask_frontend")
+SCRIPTS = sorted(set(HERE.glob("ask_*.py")) - {Path(__file__).resolve()})
 
 
 def main() -> None:
@@ -25,10 +25,10 @@ def main() -> None:
     with exit_on_signals(), server:
         try:
             server.wait_until_ready(lambda elapsed: None)
-            for name in SCRIPTS:
-                print(f"=== examples/{name}.py --base-url {server.url}\n", flush=True)
-                script = str(HERE / f"{name}.py")
-                subprocess.run([sys.executable, script, "--base-url", server.url], check=True)
+            for script in SCRIPTS:
+                print(f"=== examples/{script.name} --base-url {server.url}\n", flush=True)
+                command = [sys.executable, str(script), "--base-url", server.url]
+                subprocess.run(command, check=True)
         except (ServerError, subprocess.CalledProcessError) as error:
             raise SystemExit(f"{server.log_tail()}\n\n{error}") from None
         except KeyboardInterrupt:

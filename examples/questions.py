@@ -13,7 +13,7 @@ SYSTEM = "Answer the question from the notes, in one sentence."
 QUESTIONS = (
     "Who built the lighthouse of Osmere?",
     "What is the ferry to Osmere called?",
-    "What does the bakery of Osmere sell on Sundays?",
+    "When was the school of Osmere opened?",
 )
 NUM_NOTES = 4
 """How many of the notes each question is asked with."""

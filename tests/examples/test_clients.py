@@ -86,13 +86,11 @@ def test_later_questions_reuse_notes(
     assert hits(server, seen) == len(seen)
 
 
-def test_every_script_is_run() -> None:
-    scripts = {path.stem for path in EXAMPLES.glob("ask_*.py")} - {"ask_all"}
-    assert scripts == set(SCRIPTS)
-    assert set(runpy.run_path(str(EXAMPLES / "ask_all.py"))["SCRIPTS"]) == scripts
+def test_every_script_is_tested() -> None:
+    assert {path.stem for path in EXAMPLES.glob("ask_*.py")} == {*SCRIPTS, "ask_all"}
 
 
 def test_without_a_server_it_says_how_to_start_one() -> None:
-    result = run("ask_frontend")
+    result = run("ask_openai")
     assert result.returncode == 2
     assert "--chunk-cache lazy" in result.stderr
