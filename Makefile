@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TYPECHECK := build/typecheck
 
 .DEFAULT_GOAL := help
-.PHONY: help env model demo test lint format clean distclean
+.PHONY: help env model demo examples test lint format clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ $(STAMP): pyproject.toml
 	}
 	@echo "Installing SGLang and its dependencies into $(VENV): about 9 GB on disk"
 	$(BIN)/python -m pip install --upgrade 'pip>=24'
-	$(BIN)/python -m pip install --editable '.[demo,evaluate,test]'
+	$(BIN)/python -m pip install --editable '.[demo,evaluate,examples,test]'
 	@touch $@
 
 model: $(STAMP) ## make the 135M model of the demo and the tests (downloads 93 MB once)
@@ -39,6 +39,9 @@ model: $(STAMP) ## make the 135M model of the demo and the tests (downloads 93 M
 
 demo: model ## serve it and ask questions about documents, with and without reuse
 	HF_HUB_OFFLINE=1 $(BIN)/python examples/demo.py $(DEMO_ARGS)
+
+examples: model ## serve it and ask it from every client: OpenAI, Anthropic, LangChain, ...
+	HF_HUB_OFFLINE=1 $(BIN)/python examples/ask_all.py
 
 test: lint model ## lint, type check, and run the test suite (GPU tests where there is a GPU)
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
