@@ -28,7 +28,7 @@ PROVIDERS = {
     "chunk_link_tokens": "sglang_lazy.cache.detached",
     "--chunk-link-tokens": "sglang_lazy.cache.detached",
     "--chunk-separator": "sglang_lazy.surfaces",
-    "/v1/": "sglang_lazy.surfaces",
+    "client.": "sglang_lazy.surfaces",
     "anthropic": "sglang_lazy.surfaces",
     "openai": "sglang_lazy.surfaces",
     "sglang_lazy.evaluate": "sglang_lazy.evaluate",

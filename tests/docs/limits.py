@@ -1,4 +1,7 @@
-"""The tables of docs/limits.md that follow from the code; run this module to bring them up to date."""
+"""The tables of docs/limits.md that follow from the code.
+
+Run this module to bring them up to date.
+"""
 
 from __future__ import annotations
 
