@@ -26,11 +26,12 @@ def _generate(
     segments: Any = None,
     document_spans: Any = None,
     chunk_context: Any = None,
+    chunk_link_tokens: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Accept ``segments``, ``document_spans`` and ``chunk_context`` beside SGLang's own."""
+    """Accept ``segments``, ``document_spans`` and the ``chunk_*`` overrides beside SGLang's own."""
     prompt, input_ids = structured_inputs(
-        prompt, input_ids, segments, document_spans, chunk_context
+        prompt, input_ids, segments, document_spans, chunk_context, chunk_link_tokens
     )
     return original(self, prompt, sampling_params, input_ids, *args, **kwargs)
 

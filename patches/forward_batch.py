@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sglang_lazy.attention.batch import plan_batch
-from sglang_lazy.cache.prefix_cache import LazyPrefixCache, admitted_state
+from sglang_lazy.cache.prefix_cache import LazyPrefixCache
+from sglang_lazy.cache.request_state import admitted_state
 from sglang_lazy.patches.registry import around
 
 

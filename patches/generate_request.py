@@ -1,4 +1,4 @@
-"""``segments``, ``document_spans`` and ``chunk_context`` of ``/generate``."""
+"""``segments``, ``document_spans`` and the ``chunk_*`` overrides of ``/generate``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class SegmentedGenerateReqInput(GenerateReqInput):
     segments: Any = None
     document_spans: Any = None
     chunk_context: Any = None
+    chunk_link_tokens: Any = None
 
     def __post_init__(self) -> None:
         given = self.__dict__
@@ -31,8 +32,10 @@ class SegmentedGenerateReqInput(GenerateReqInput):
             self.segments,
             self.document_spans,
             self.chunk_context,
+            self.chunk_link_tokens,
         )
-        self.segments = self.document_spans = self.chunk_context = None
+        self.segments = self.document_spans = None
+        self.chunk_context = self.chunk_link_tokens = None
 
 
 replace_class("sglang.srt.managers.io_struct.GenerateReqInput", SegmentedGenerateReqInput)

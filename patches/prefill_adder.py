@@ -1,4 +1,4 @@
-"""Admission: a request waits for documents that another one is computing."""
+"""Admission: a request waits for room, and for documents that another one is computing."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ def add_one_req(
     cache = self.tree_cache
     if not isinstance(cache, LazyPrefixCache):
         return original(self, req, *args, **kwargs)
+    if cache.lacks_room(req):
+        return compat.no_room()
     if cache.should_wait(req):
         return compat.skip_request()  # stays in the queue; those behind it go on
     result = original(self, req, *args, **kwargs)

@@ -11,11 +11,17 @@ from typing import Any
 from sglang_lazy.compat import sglang_version
 
 HOOK_MODULES = (
+    "anthropic_protocol",
+    "anthropic_serving",
     "engine",
     "forward_batch",
     "generate_request",
     "metrics_collector",
     "model_runner",
+    "openai_chat",
+    "openai_completions",
+    "openai_protocol",
+    "openai_responses",
     "prefill_adder",
     "scheduler",
     "server_args",

@@ -1,4 +1,4 @@
-"""The scheduler's answer to ``GET /chunk_cache``."""
+"""The scheduler refuses what would never fit, and answers ``GET /chunk_cache``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from sglang_lazy import compat
 from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 from sglang_lazy.observe.summary import summarize
 from sglang_lazy.patches.registry import around
+
+
+@around("sglang.srt.managers.scheduler.Scheduler._add_request_to_queue")
+def add_request_to_queue(
+    original: Callable[..., Any], self: Any, req: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """A request that can never fit is refused before it blocks the queue."""
+    cache = self.tree_cache
+    if isinstance(cache, LazyPrefixCache) and (reason := cache.reason_to_refuse(req)):
+        req.set_finish_with_abort(reason)
+    return original(self, req, *args, **kwargs)
 
 
 @around("sglang.srt.managers.scheduler.Scheduler.get_internal_state")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from sglang_lazy.config import SERVER_ARGS_ATTRIBUTE, CacheMode, LazyConfig, config_of
 from sglang_lazy.models import check_model
 from sglang_lazy.patches.registry import around, verify_hooks
-from sglang_lazy.request.segments import CHUNK_CONTEXTS
+from sglang_lazy.request.segments import CHUNK_CONTEXTS, MAX_LINK_TOKENS, parse_link_tokens
 from sglang_lazy.settings import check_given, check_resolved, forced_settings
 
 _TARGET = "sglang.srt.server_args.ServerArgs"
@@ -36,6 +36,27 @@ def add_cli_args(original: Callable[..., None], parser: argparse.ArgumentParser)
         "block-fine-tuned checkpoints), one 'sink' token, or the 'preamble', the text before "
         "the prompt's first document.",
     )
+    group.add_argument(
+        "--chunk-link-tokens",
+        type=int,
+        default=LazyConfig.chunk_link_tokens,
+        metavar="K",
+        help="The first K tokens of each document are computed anew for each prompt, in sight "
+        f"of everything before them; 0 to {MAX_LINK_TOKENS}.",
+    )
+    group.add_argument(
+        "--chunk-separator",
+        action="append",
+        metavar="STR",
+        help="What stands between two separators in a plain prompt or chat message is a document. "
+        "May be given several times; each one separates. A text without separators is ordinary.",
+    )
+    group.add_argument(
+        "--chunk-keep-separator",
+        action="store_true",
+        help="Leave separators in the prompt, each at the head of what follows it, instead of "
+        "taking them out.",
+    )
 
 
 @around(f"{_TARGET}.from_cli_args")
@@ -43,7 +64,11 @@ def from_cli_args(original: Callable[..., Any], cls: type, args: argparse.Namesp
     config = LazyConfig(
         chunk_cache=getattr(args, "chunk_cache", LazyConfig.chunk_cache),
         chunk_context=getattr(args, "chunk_context", LazyConfig.chunk_context),
+        chunk_link_tokens=getattr(args, "chunk_link_tokens", LazyConfig.chunk_link_tokens),
+        chunk_separators=tuple(getattr(args, "chunk_separator", None) or ()),
+        chunk_keep_separator=getattr(args, "chunk_keep_separator", False),
     )
+    parse_link_tokens(config.chunk_link_tokens)
     if not config.enabled:
         return original(cls, args)
     args = argparse.Namespace(**_with_forced_settings(vars(args)))
@@ -63,6 +88,9 @@ def engine_server_args(
     *,
     chunk_cache: CacheMode = LazyConfig.chunk_cache,
     chunk_context: str = LazyConfig.chunk_context,
+    chunk_link_tokens: int = LazyConfig.chunk_link_tokens,
+    chunk_separator: str | Sequence[str] = (),
+    chunk_keep_separator: bool = False,
     **kwargs: Any,
 ) -> Any:
     """Build the ServerArgs of a ``sglang.Engine``, which calls this in place of the class.
@@ -78,7 +106,15 @@ def engine_server_args(
     ):
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
-    config = LazyConfig(chunk_cache, chunk_context)  # type: ignore[arg-type]
+    config = LazyConfig(
+        chunk_cache,
+        chunk_context,  # type: ignore[arg-type]
+        chunk_link_tokens=parse_link_tokens(chunk_link_tokens) or 0,
+        chunk_separators=(
+            (chunk_separator,) if isinstance(chunk_separator, str) else tuple(chunk_separator)
+        ),
+        chunk_keep_separator=chunk_keep_separator,
+    )
     if not config.enabled:
         return ServerArgs(**kwargs)
     return _attach(ServerArgs(**_with_forced_settings(kwargs)), config)

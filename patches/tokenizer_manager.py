@@ -7,12 +7,15 @@ from contextlib import aclosing
 from typing import Any
 
 from sglang_lazy import compat
-from sglang_lazy.config import config_of
+from sglang_lazy.config import LazyConfig, config_of
+from sglang_lazy.patches.generate_request import SegmentedGenerateReqInput
 from sglang_lazy.patches.registry import around
 from sglang_lazy.request.segments import SegmentedIds, SegmentedPrompt
 from sglang_lazy.request.tokenize import tokenize_prompt
 from sglang_lazy.request.wire import CUSTOM_PARAMS_KEY, PromptShape
 from sglang_lazy.sink import NO_SINK_TOKEN, find_sink_token
+from sglang_lazy.surfaces import NOT_ENABLED
+from sglang_lazy.surfaces.separators import split_text
 
 _TARGET = "sglang.srt.managers.tokenizer_manager.TokenizerManager"
 
@@ -39,18 +42,36 @@ _UNSUPPORTED_FIELDS = (
 
 @around(f"{_TARGET}.generate_request")
 def generate_request(original: Callable[..., Any], self: Any, obj: Any, request: Any = None) -> Any:
+    config = config_of(self.server_args)
+    if config.enabled and config.chunk_separators:
+        _split_plain_text(obj, config)
     if not _has_structure(obj):
         return original(self, obj, request)
-    if not config_of(self.server_args).enabled:
-        raise ValueError(
-            "this server does not take documents: it was started without --chunk-cache lazy"
-        )
+    if not config.enabled:
+        raise ValueError(NOT_ENABLED)
     _refuse_combinations(obj)
     try:
         obj.input_ids, obj.text = _tokenized(obj, self.tokenizer), None
     except TypeError as e:  # the tokenizer's word for text that is not valid Unicode
         raise ValueError(f"a segment cannot be tokenised: {e}") from None
     return _with_infos(self, original(self, obj, request))
+
+
+def _split_plain_text(obj: Any, config: LazyConfig) -> None:
+    """Make documents of what stands between the operator's separators."""
+
+    def split(text: Any) -> Any:
+        if type(text) is not str:
+            return text
+        segments = split_text(text, config.chunk_separators, config.chunk_keep_separator)
+        if segments is None:
+            return text
+        prompt = SegmentedPrompt(segments)
+        return prompt if prompt.has_documents else "".join(s.text for s in segments)
+
+    text = obj.text
+    if text is not None and isinstance(obj, SegmentedGenerateReqInput):
+        obj.text = [split(t) for t in text] if isinstance(text, list) else split(text)
 
 
 def _has_structure(obj: Any) -> bool:
@@ -82,10 +103,19 @@ def _tokenized(obj: Any, tokenizer: Any) -> Any:
 
 @around(f"{_TARGET}._create_tokenized_object")
 def create_tokenized_object(
-    original: Callable[..., Any], self: Any, obj: Any, *args: Any, **kwargs: Any
+    original: Callable[..., Any],
+    self: Any,
+    obj: Any,
+    input_text: Any = None,
+    token_ids: Any = None,
+    *args: Any,
+    **kwargs: Any,
 ) -> Any:
     """Attach where a prompt's documents lie to what is sent to the scheduler."""
-    tokenized = original(self, obj, *args, **kwargs)
+    if isinstance(token_ids, SegmentedIds):
+        # SGLang makes an array of them: three times faster from a plain list.
+        token_ids = list(token_ids)
+    tokenized = original(self, obj, input_text, token_ids, *args, **kwargs)
     config = config_of(self.server_args)
     if not config.enabled:
         return tokenized
@@ -98,16 +128,23 @@ def create_tokenized_object(
         chunk_context = input_ids.chunk_context or config.chunk_context
         if chunk_context == "sink" and not _has_sink_token(self):
             raise ValueError(NO_SINK_TOKEN)
-        if len(input_ids.document_spans) > MAX_DOCUMENTS:
-            raise ValueError(
-                f"the prompt has {len(input_ids.document_spans)} documents; "
-                f"at most {MAX_DOCUMENTS} are supported"
-            )
+        refuse_too_many(len(input_ids.document_spans))
         if params.custom_params is not None and not has_params:
             raise ValueError("custom_params must be an object where a prompt has documents")
-        shape = PromptShape(len(input_ids), input_ids.document_spans, chunk_context)
+        link_tokens = input_ids.chunk_link_tokens
+        if link_tokens is None:
+            link_tokens = config.chunk_link_tokens
+        shape = PromptShape(len(input_ids), input_ids.document_spans, chunk_context, link_tokens)
         params.custom_params = {**(params.custom_params or {}), CUSTOM_PARAMS_KEY: shape.encode()}
     return tokenized
+
+
+def refuse_too_many(num_documents: int) -> None:
+    """Raise a ValueError if a prompt has more documents than can be planned."""
+    if num_documents > MAX_DOCUMENTS:
+        raise ValueError(
+            f"the prompt has {num_documents} documents; at most {MAX_DOCUMENTS} are supported"
+        )
 
 
 def _has_sink_token(manager: Any) -> bool:

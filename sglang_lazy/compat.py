@@ -184,6 +184,13 @@ def skip_request() -> Any:
     return AddReqResult.CONTINUE
 
 
+def no_room() -> Any:
+    """What ``PrefillAdder.add_one_req`` returns where the pool is too full for a request."""
+    from sglang.srt.managers.schedule_policy import AddReqResult
+
+    return AddReqResult.NO_TOKEN
+
+
 def prefill_graph_backend(server_args: Any) -> str | None:
     """The kind of CUDA graphs that SGLang settled on for prompts."""
     phase = getattr(getattr(server_args, "cuda_graph_config", None), "prefill", None)

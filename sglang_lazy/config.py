@@ -18,10 +18,25 @@ SERVER_ARGS_ATTRIBUTE = "_chunk_cache"
 
 @dataclass(frozen=True)
 class LazyConfig:
-    """``--chunk-cache`` and ``--chunk-context``."""
+    """The ``--chunk-*`` flags.
+
+    Raises:
+        ValueError: flags that make no sense, or none together.
+    """
 
     chunk_cache: CacheMode = "off"
     chunk_context: ChunkContext = "sink"
+    chunk_link_tokens: int = 0
+    chunk_separators: tuple[str, ...] = ()
+    chunk_keep_separator: bool = False
+
+    def __post_init__(self) -> None:
+        if self.chunk_separators and not self.enabled:
+            raise ValueError("--chunk-separator needs --chunk-cache lazy")
+        if self.chunk_keep_separator and not self.chunk_separators:
+            raise ValueError("--chunk-keep-separator needs a --chunk-separator to keep")
+        if not all(isinstance(each, str) and each for each in self.chunk_separators):
+            raise ValueError("--chunk-separator must be a text of at least one character")
 
     @property
     def enabled(self) -> bool:

@@ -16,6 +16,8 @@ def forced_settings() -> dict[str, Any]:
     return {
         "radix_cache_backend": RADIX_CACHE_BACKEND,
         "page_size": 1,
+        # Clients see in the usual fields of their API what was reused.
+        "enable_cache_report": True,
     }
 
 

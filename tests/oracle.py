@@ -9,6 +9,13 @@ copy of its context, which nobody else can see:
     prompt      t0 t1 t2  a0 a1 t3 b0 b1 t4         (preamble mode: context t0 t1 t2)
     sequence    t0 t1 t2 [t0 t1 t2] a0 a1 t3 [t0 t1 t2] b0 b1 t4
     position     0  1  2   0  1  2   3  4  5   3  4  5   6  7  8
+
+Link tokens are text. What is left of the document stands behind a private copy of them
+too, since it was encoded behind them as they are when the document stands alone:
+
+    prompt      t0 t1 a0 a1 a2 t2                   (one link token, a0; no context)
+    sequence    t0 t1 a0 [a0] a1 a2 t2
+    position     0  1  2   2   3  4  5
 """
 
 from collections.abc import Sequence
@@ -35,7 +42,9 @@ class Token:
     private: bool = False  # a copy of a context, seen by its own chain only
 
 
-def lay_out(segments: Sequence[Segment], mode: Mode, sink_token_id: int | None) -> list[Token]:
+def lay_out(
+    segments: Sequence[Segment], mode: Mode, sink_token_id: int | None, link_tokens: int = 0
+) -> list[Token]:
     """The dense sequence of a prompt: its tokens, with a context before each document."""
     if mode == "sink" and sink_token_id is None:
         raise ValueError("mode 'sink' needs sink_token_id")
@@ -47,17 +56,20 @@ def lay_out(segments: Sequence[Segment], mode: Mode, sink_token_id: int | None) 
 
     tokens: list[Token] = []
     chain = TEXT
-    if mode == "sink" and kinds[0] == "document":
+    if mode == "sink" and kinds[0] == "document" and not link_tokens:
         chain += 1
         tokens.append(Token(sink_token_id, -1, chain))  # not private: text sees it at -1
     start = 0
     for kind, ids in segments:
-        if kind == "document":
+        num_text = len(ids) if kind == "text" else min(link_tokens, len(ids))
+        tokens += [Token(t, start + i, TEXT) for i, t in enumerate(ids[:num_text])]
+        if num_text < len(ids):
             chain += 1
             before = start - len(context)
-            tokens += [Token(t, before + i, chain, True) for i, t in enumerate(context)]
-        own_chain = chain if kind == "document" else TEXT
-        tokens += [Token(t, start + i, own_chain) for i, t in enumerate(ids)]
+            alone = [*context, *ids[:num_text]]
+            tokens += [Token(t, before + i, chain, True) for i, t in enumerate(alone)]
+            rest = enumerate(ids[num_text:], start + num_text)
+            tokens += [Token(t, position, chain) for position, t in rest]
         start += len(ids)
     return tokens
 
@@ -90,6 +102,7 @@ class Oracle:
         mode: Mode = "none",
         sink_token_id: int | None = None,
         start: int = 0,
+        link_tokens: int = 0,
     ) -> torch.Tensor:
         """Log-softmax [num_tokens - start, vocab_size] of the prompt's tokens from `start` on.
 
@@ -97,7 +110,7 @@ class Oracle:
         appending them to the prompt as text.
         """
         segments = [(kind, list(ids)) for kind, ids in segments if len(ids)]
-        return self.logprobs_of(lay_out(segments, mode, sink_token_id), start)
+        return self.logprobs_of(lay_out(segments, mode, sink_token_id, link_tokens), start)
 
     @torch.inference_mode()
     def logprobs_of(self, tokens: Sequence[Token], start: int = 0) -> torch.Tensor:

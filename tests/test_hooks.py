@@ -41,6 +41,7 @@ report["refusals"] = [
     refusal("--speculative-algorithm", "NGRAM"),
     refusal("--disable-radix-cache"),
 ]
+report["link_tokens"] = refusal("--chunk-link-tokens", "-1")
 
 report["broken"] = []
 for target in (*_around_hooks, *_classes):
@@ -91,6 +92,11 @@ def test_refusals_come_before_sglang_looks_at_the_model(report: dict[str, Any]) 
         assert error.startswith(f"ValueError: --chunk-cache lazy does not support {flag}:")
 
 
+def test_link_tokens_are_checked_at_start(report: dict[str, Any]) -> None:
+    says = "ValueError: chunk_link_tokens must be an integer from 0 to 256; got -1"
+    assert report["link_tokens"] == says
+
+
 @pytest.mark.slow
 def test_flags_are_in_the_help() -> None:
     command = [sys.executable, "-m", "sglang.launch_server", "--help"]
@@ -98,3 +104,4 @@ def test_flags_are_in_the_help() -> None:
     assert result.returncode == 0, result.stderr[-3000:]
     assert "--chunk-cache {off,lazy}" in result.stdout
     assert "--chunk-context {none,sink,preamble}" in result.stdout
+    assert "--chunk-separator STR" in result.stdout

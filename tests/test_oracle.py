@@ -61,34 +61,43 @@ class SegmentwiseForward:
     to logical positions in fp64 and put into the cache that text reads.
     """
 
-    def __init__(self, model: LlamaForCausalLM) -> None:
+    def __init__(self, model: LlamaForCausalLM, link_tokens: int = 0) -> None:
         self.model = model
+        self.link_tokens = link_tokens
 
     def logprobs(self, segments: list[Segment], mode: Mode) -> torch.Tensor:
         past = DynamicCache()
         preamble: list[int] = []
         rows: list[torch.Tensor] = []
         start = 0
-        if mode == "sink" and segments[0][0] == "document":
+        if mode == "sink" and segments[0][0] == "document" and not self.link_tokens:
             self._append(past, self._encode([SINK])[1], first=0, offset=-1)
         seen_document = False
         for kind, ids in segments:
             if kind == "text":
-                output = self.model(
-                    torch.tensor([ids]),
-                    position_ids=torch.arange(start, start + len(ids))[None],
-                    past_key_values=past,
-                )
-                rows.append(output.logits[0])
+                rows.append(self._read(ids, start, past))
                 preamble += [] if seen_document else ids
             else:
                 seen_document = True
                 context = {"none": [], "sink": [SINK], "preamble": preamble}[mode]
-                logits, cache = self._encode([*context, *ids])
-                rows.append(logits[len(context) :])
-                self._append(past, cache, first=len(context), offset=start - len(context))
+                if head := ids[: self.link_tokens]:
+                    rows.append(self._read(head, start, past))
+                if len(head) < len(ids):
+                    logits, cache = self._encode([*context, *ids])
+                    first = len(context) + len(head)
+                    rows.append(logits[first:])
+                    self._append(past, cache, first, offset=start - len(context))
             start += len(ids)
         return torch.cat(rows).log_softmax(-1)
+
+    def _read(self, ids: list[int], start: int, past: DynamicCache) -> torch.Tensor:
+        """Text: it sees all that was read before, and stays."""
+        output = self.model(
+            torch.tensor([ids]),
+            position_ids=torch.arange(start, start + len(ids))[None],
+            past_key_values=past,
+        )
+        return output.logits[0]
 
     def _encode(self, ids: list[int]) -> tuple[torch.Tensor, DynamicCache]:
         output = self.model(torch.tensor([ids]), past_key_values=DynamicCache())
@@ -104,13 +113,14 @@ class SegmentwiseForward:
             past.update(keys, layer.values[:, :, first:], index)
 
 
+@pytest.mark.parametrize("link_tokens", [0, 1, 2, 4])
 @pytest.mark.parametrize("mode", ["none", "sink", "preamble"])
 @pytest.mark.parametrize("name", PROMPTS)
-def test_matches_segmentwise_forward(model, name: str, mode: Mode) -> None:
+def test_matches_segmentwise_forward(model, name: str, mode: Mode, link_tokens: int) -> None:
     segments = PROMPTS[name]
-    got = Oracle(model).logprobs(segments, mode, SINK)
+    got = Oracle(model).logprobs(segments, mode, SINK, link_tokens=link_tokens)
     with torch.inference_mode():
-        expected = SegmentwiseForward(model).logprobs(segments, mode)
+        expected = SegmentwiseForward(model, link_tokens).logprobs(segments, mode)
     torch.testing.assert_close(got, expected, **TOLERANCE)
 
 
@@ -177,6 +187,31 @@ def test_modes_differ(model) -> None:
     )
     for one, other in [(none, sink), (none, preamble), (sink, preamble)]:
         assert (one - other).abs().max() > 0.05
+
+
+@pytest.mark.parametrize("mode", ["none", "sink", "preamble"])
+def test_documents_of_link_tokens_only_are_plain_causal(model, mode: Mode) -> None:
+    segments = PROMPTS["text between"]
+    got = Oracle(model).logprobs(segments, mode, SINK, link_tokens=len(A))
+    torch.testing.assert_close(got, plain(model, flat(segments)), **TOLERANCE)
+
+
+def test_link_tokens_change_what_is_computed(model) -> None:
+    oracle = Oracle(model)
+    segments = PROMPTS["two documents"]
+    rows = [oracle.logprobs(segments, "none", link_tokens=k)[-1] for k in (0, 1, 2)]
+    for one, other in [(rows[0], rows[1]), (rows[1], rows[2])]:
+        assert (one - other).abs().max() > 0.05
+
+
+@pytest.mark.parametrize("mode", ["none", "sink"])
+def test_tail_rows_do_not_depend_on_link_tokens(model, mode: Mode) -> None:
+    """What is left of a document is what it is without them."""
+    oracle = Oracle(model)
+    segments = PROMPTS["two documents"]
+    rows = [oracle.logprobs(segments, mode, SINK, link_tokens=k) for k in (0, 2)]
+    tail = slice(len(S) + 2, len(S + A))
+    torch.testing.assert_close(rows[0][tail], rows[1][tail], **TOLERANCE)
 
 
 def test_sink_needs_a_token(model) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from sglang_lazy.attention.plan import (
     decode_plan,
     decode_spans,
 )
-from sglang_lazy.cache.prefix_cache import LazyPrefixCache, RequestState, admitted_state
+from sglang_lazy.cache.detached import DetachedRun
+from sglang_lazy.cache.prefix_cache import LazyPrefixCache
+from sglang_lazy.cache.request_state import RequestState, admitted_state
 
 if TYPE_CHECKING:
     from sglang.srt.managers.schedule_batch import ScheduleBatch
@@ -26,22 +29,12 @@ _PLAN = "sglang_lazy_plan"
 def plan_batch(forward_batch: ForwardBatch, batch: ScheduleBatch, cache: LazyPrefixCache) -> None:
     """Plan a pass with at least one request that holds documents, and attach the plan.
 
-    Where prompts are computed, also sets their tokens' positions, and appends a row for
-    each sink token that this pass must write.
+    Where prompts are computed, also sets their tokens' positions, and appends rows for
+    detached tokens that this pass must compute.
     """
-    seq_lens = batch.seq_lens_cpu.tolist()
-    # One column more than the longest row, for the slot of a sink.
-    width = max(seq_lens) + 1
-    rows = cache.req_to_token_pool.req_to_token[forward_batch.req_pool_indices, :width]
     states = [admitted_state(req) for req in batch.reqs]
-    for i, state in enumerate(states):
-        if state is not None and state.sink_slot is not None:
-            rows[i, -1] = state.sink_slot[0]
-    if forward_batch.forward_mode.is_decode():
-        spans = [_PLAIN_SPANS if state is None else _decode_spans_of(state) for state in states]
-        plan = decode_plan(spans, seq_lens, width, rows.view(-1))
-    else:
-        plan = _plan_extend(forward_batch, batch, cache, states, rows)
+    plan_pass = _plan_decode if forward_batch.forward_mode.is_decode() else _plan_extend
+    plan = plan_pass(forward_batch, batch, cache.req_to_token_pool.req_to_token, states)
     # A declared field: it survives the copies that SGLang makes of a ForwardBatch.
     forward_batch.model_specific_states = {_PLAN: plan}
 
@@ -57,18 +50,41 @@ def _decode_spans_of(state: RequestState) -> DecodeSpans:
     return spans
 
 
+def _plan_decode(
+    forward_batch: ForwardBatch,
+    batch: ScheduleBatch,
+    req_to_token: torch.Tensor,
+    states: list[RequestState | None],
+) -> AttentionPlan:
+    seq_lens = batch.seq_lens_cpu.tolist()
+    # One column more than the longest row, for the slot of a sink.
+    width = max(seq_lens) + 1
+    rows = req_to_token[forward_batch.req_pool_indices, :width]
+    for i, state in enumerate(states):
+        if state is not None and state.sink is not None:
+            rows[i, -1] = state.sink.slots[0]
+    spans = [_PLAIN_SPANS if state is None else _decode_spans_of(state) for state in states]
+    return decode_plan(spans, seq_lens, width, rows.view(-1))
+
+
 def _plan_extend(
     forward_batch: ForwardBatch,
     batch: ScheduleBatch,
-    cache: LazyPrefixCache,
+    req_to_token: torch.Tensor,
     states: list[RequestState | None],
-    rows: torch.Tensor,
 ) -> AttentionPlan:
-    width = rows.shape[1]
     seq_lens, query_lens = batch.seq_lens_cpu.tolist(), list(batch.extend_lens)
+    used = [
+        {} if state is None else state.detached_in(n - k, n)
+        for state, n, k in zip(states, seq_lens, query_lens, strict=True)
+    ]
+    longest = max(seq_lens)
+    rows = _with_columns(req_to_token[forward_batch.req_pool_indices, :longest], used)
+    width = rows.shape[1]
+
     builder = PlanBuilder()
     positions: list[np.ndarray] = []
-    unwritten: list[tuple[int, int, int]] = []  # slot, its place in `rows`, token id
+    appended: list[DetachedRun] = []
     for i, (state, seq_len, n) in enumerate(zip(states, seq_lens, query_lens, strict=True)):
         if state is None:
             builder.add_plain(i * width, seq_len, n)
@@ -77,20 +93,50 @@ def _plan_extend(
         assert state.layout is not None
         # Local positions inside documents.
         positions.append(state.layout.positions(seq_len - n, seq_len))
-        if state.sink_slot is None:
-            builder.add_prompt(i * width, seq_len, n, state.layout, None)
-            continue
-        sink_at = (i + 1) * width - 1
-        builder.add_prompt(i * width, seq_len, n, state.layout, sink_at)
-        if cache.take_unwritten_sink(state.sink_slot):
-            unwritten.append((int(state.sink_slot), sink_at, state.prompt.context[0]))
+        builder.add_prompt(
+            i * width, seq_len, n, state.layout, _places(used[i], i * width + longest)
+        )
+    # They come last, so that every index which SGLang derives from the requests' lengths
+    # stays right.
+    for i, (state, runs) in enumerate(zip(states, used, strict=True)):
+        for segment, run in runs.items():
+            if not run.take_missing():
+                continue
+            assert state is not None and state.layout is not None
+            places = _places(runs, i * width + longest)
+            builder.add_detached(i * width, run.num_missing, state.layout, places, segment)
+            positions.append(run.missing_positions())
+            appended.append(run)
     forward_batch.positions = torch.from_numpy(np.concatenate(positions)).to(
         forward_batch.positions
     )
-    for slot, sink_at, token_id in unwritten:
-        _append_row(forward_batch, slot, token_id)
-        builder.add_sink(sink_at)
+    if appended:
+        _append_rows(forward_batch, appended)
     return builder.build(rows.view(-1))
+
+
+def _with_columns(
+    rows: torch.Tensor, used: Sequence[Mapping[int | None, DetachedRun]]
+) -> torch.Tensor:
+    """The rows, and behind them the slots of each request's detached tokens, run by run."""
+    width = max(sum(len(run.tokens) for run in runs.values()) for runs in used)
+    if not width:
+        return rows
+    columns = rows.new_zeros(len(rows), width)
+    for column, runs in zip(columns, used, strict=True):
+        if runs:
+            slots = torch.cat([run.slots for run in runs.values()])
+            column[: len(slots)] = slots
+    return torch.cat((rows, columns), dim=1)
+
+
+def _places(runs: Mapping[int | None, DetachedRun], first: int) -> dict[int | None, int]:
+    """Where each run begins, if the first one begins at ``first``."""
+    places = {}
+    for segment, run in runs.items():
+        places[segment] = first
+        first += len(run.tokens)
+    return places
 
 
 def plan_of(forward_batch: Any) -> AttentionPlan | None:
@@ -99,20 +145,14 @@ def plan_of(forward_batch: Any) -> AttentionPlan | None:
     return states.get(_PLAN) if isinstance(states, dict) else None
 
 
-def _append_row(forward_batch: ForwardBatch, slot: int, token_id: int) -> None:
-    """Compute one more token, at position 0, whose logits nobody reads.
-
-    It comes last, so that every index which SGLang derives from the requests' lengths
-    stays right.
-    """
-
-    def append(tensor: torch.Tensor, value: int) -> torch.Tensor:
-        return torch.cat((tensor, tensor.new_tensor([value])))
-
-    forward_batch.input_ids = append(forward_batch.input_ids, token_id)
-    forward_batch.positions = append(forward_batch.positions, 0)
-    forward_batch.out_cache_loc = append(forward_batch.out_cache_loc, slot)
-    forward_batch.extend_num_tokens += 1
-    forward_batch.num_token_non_padded_cpu += 1
+def _append_rows(forward_batch: ForwardBatch, runs: Sequence[DetachedRun]) -> None:
+    """Compute the missing tokens of runs too, behind all others; nobody reads their logits."""
+    ids = np.concatenate([run.tokens[run.num_cached :] for run in runs])
+    input_ids = torch.from_numpy(ids).to(forward_batch.input_ids)
+    slots = [run.slots[run.num_cached :].to(forward_batch.out_cache_loc) for run in runs]
+    forward_batch.input_ids = torch.cat((forward_batch.input_ids, input_ids))
+    forward_batch.out_cache_loc = torch.cat((forward_batch.out_cache_loc, *slots))
+    forward_batch.extend_num_tokens += len(ids)
+    forward_batch.num_token_non_padded_cpu += len(ids)
     if forward_batch.num_token_non_padded is not None:
-        forward_batch.num_token_non_padded = forward_batch.num_token_non_padded + 1
+        forward_batch.num_token_non_padded = forward_batch.num_token_non_padded + len(ids)

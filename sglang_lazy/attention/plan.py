@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
 import torch
 
-from sglang_lazy.cache.layout import PromptLayout, Span
+from sglang_lazy.cache.layout import Piece, PromptLayout, Span
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class PlanBuilder:
         seq_len: int,
         num_queries: int,
         layout: PromptLayout,
-        sink_at: int | None,
+        detached: Mapping[int | None, int],
     ) -> None:
         """A request with documents: the last ``num_queries`` of its ``seq_len`` places.
 
@@ -83,8 +83,9 @@ class PlanBuilder:
             seq_len: places of the row that hold keys, those being computed included.
             num_queries: places computed in this pass.
             layout: where the prompt's segments lie in the row.
-            sink_at: where ``kv_indices`` holds the slot of the detached sink, if the
-                layout has one.
+            detached: where ``kv_indices`` holds the slots of what the row does not: of the
+                sink, if the layout has one, under None; of a document's head, which its
+                tail must see to be computed, under the tail's segment.
         """
         first = seq_len - num_queries
         for piece in layout.pieces:
@@ -93,21 +94,43 @@ class PlanBuilder:
             start = max(piece.start, first)
             if start >= end:
                 continue
-            before = [
-                span._replace(start=row_start + span.start) for span in layout.spans_before(piece)
-            ]
-            if sink_at is not None:
-                if layout.is_document[piece.segment]:
-                    before.insert(0, Span(sink_at, 1, 0))
-                elif layout.text_sees_sink:
-                    # Stored at position 0, seen as if it stood at -1.
-                    before.insert(0, Span(sink_at, 1, -1))
+            before = _shifted(layout.spans_before(piece), row_start)
+            if layout.is_document[piece.segment]:
+                if layout.head(piece.segment):
+                    before.insert(0, Span(detached[piece.segment], layout.head(piece.segment), 0))
+                if None in detached:
+                    before.insert(0, Span(detached[None], 1, 0))
+            elif layout.text_sees_sink:
+                # Stored at position 0, seen as if it stood at -1.
+                before.insert(0, Span(detached[None], 1, -1))
             own = Span(row_start + piece.start, end - piece.start, 0)
             self._add_segment(end - start, before, own)
 
-    def add_sink(self, sink_at: int) -> None:
-        """A query row that encodes a sink token: it sees itself only."""
-        self._add_segment(1, [], Span(sink_at, 1, 0))
+    def add_detached(
+        self,
+        row_start: int,
+        num_queries: int,
+        layout: PromptLayout,
+        detached: Mapping[int | None, int],
+        segment: int | None,
+    ) -> None:
+        """Query rows that compute the last tokens of what a request's row does not hold.
+
+        Args:
+            row_start: start of the request's row.
+            num_queries: how many.
+            layout: where the prompt's segments lie in the row.
+            detached: as of :meth:`add_prompt`.
+            segment: which of them. A sink sees itself; a head its context too.
+        """
+        before: list[Span] = []
+        length = 1
+        if segment is not None:
+            length = layout.head(segment)
+            before = _shifted(layout.context_spans(), row_start)
+            if None in detached:
+                before.append(Span(detached[None], 1, 0))
+        self._add_segment(num_queries, before, Span(detached[segment], length, 0))
 
     def build(self, kv_indices: torch.Tensor) -> AttentionPlan:
         starts, lengths, offsets = zip(*self._spans, strict=True)
@@ -125,6 +148,10 @@ class PlanBuilder:
         self._spans += (*before, own)
         self._span_indptr.append(len(self._spans))
         self._qo_indptr.append(self._qo_indptr[-1] + num_queries)
+
+
+def _shifted(spans: Sequence[Span], row_start: int) -> list[Span]:
+    return [Span(row_start + start, length, offset) for start, length, offset in spans]
 
 
 @dataclass(frozen=True)
@@ -163,6 +190,11 @@ def decode_spans(
         spans, keys = [Span(0, 0, 0)], [next(_private_keys)]
     else:
         *before, own = layout.pieces
+        own_start = own.start
+        if any(layout.heads):
+            # Heads are many and short. Where they stand in a row, they are read in one go.
+            while before and _is_computed_text(layout, before[-1], own_start):
+                own_start = before.pop().start
         spans, keys = [], []
         for piece in before:
             spans.append(Span(piece.start, piece.length, layout.position_offset(piece.segment)))
@@ -174,7 +206,7 @@ def decode_spans(
         if layout.text_sees_sink:
             spans.append(Span(-1, 1, -1))
             keys.append(next(_private_keys))
-        spans.append(Span(own.start, 0, 0))
+        spans.append(Span(own_start, 0, 0))
         keys.append(next(_private_keys))
     starts, lengths, offsets = zip(*spans, strict=True)
     return DecodeSpans(
@@ -183,6 +215,12 @@ def decode_spans(
         position_offset=np.array(offsets, np.int32),
         key=np.array(keys, np.int64),
     )
+
+
+def _is_computed_text(layout: PromptLayout, piece: Piece, end: int) -> bool:
+    """Whether a piece is the request's own text and ends at this place of the row."""
+    is_computed = piece.start >= layout.num_cached
+    return is_computed and not layout.is_document[piece.segment] and piece.end == end
 
 
 def decode_plan(

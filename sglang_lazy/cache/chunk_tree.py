@@ -12,7 +12,7 @@ Matching a segment costs its own length, whatever else is cached.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -102,8 +102,7 @@ class ChunkTree(RadixCache):
     def reset(self) -> None:
         super().reset()
         self._resident.clear()
-        # Sink tokens that a pass still has to write, by slot.
-        self._unwritten_sinks: dict[int, TreeNode] = {}
+        self._private: set[TreeNode] = set()
 
     def match_segment(self, key: SegmentKey, tokens: Tokens) -> SegmentHit:
         """Find the longest cached head of a segment. May split a tree node."""
@@ -159,55 +158,43 @@ class ChunkTree(RadixCache):
             node=match.last_device_node,
         )
 
-    def find_or_create_sink(self, namespace: Hashable, token_id: int) -> SegmentHit:
-        """The slot of a sink token, stored like a prompt's first token.
+    def allocate(self, num_tokens: int, keep: NodeBundle) -> torch.Tensor | None:
+        """int64 slots, for which others than those of ``keep`` may be evicted.
 
-        A new one is unwritten: the first pass that uses it must compute it
-        (:meth:`take_unwritten_sink`), and if the caller does not lock it, it goes
-        (:meth:`drop_unwritten_sinks`). Where no slot can be had, ``node`` is None.
+        None where there are not enough; then nothing was evicted either.
         """
-        key, tokens = SegmentKey(namespace, array("q")), array("q", [token_id])
-        hit = self.match_segment(key, tokens)
-        if hit.length:
-            return hit
-        slot = self.token_to_kv_pool_allocator.alloc(1)
-        if slot is None:
-            self.evict(EvictParams(num_tokens=1))
-            slot = self.token_to_kv_pool_allocator.alloc(1)
-        if slot is None:
-            return hit
-        slot = slot.to(torch.int64)
-        stored = self.store_segment(key, tokens, slot[:0], slot)
-        self._unwritten_sinks[int(slot)] = stored.node
-        return SegmentHit([stored.slots], 1, stored.node)
+        missing = num_tokens - self.token_to_kv_pool_allocator.available_size()
+        if missing > 0:
+            self.inc_lock_ref(keep)
+            if missing <= self.evictable_size():
+                self.evict(EvictParams(num_tokens=missing))
+            self.dec_lock_ref(keep)
+        slots: torch.Tensor | None = self.token_to_kv_pool_allocator.alloc(num_tokens)
+        return None if slots is None else slots.to(torch.int64)
 
-    def drop_unwritten_sinks(self) -> None:
-        """Take back the sinks of requests that were not admitted.
+    def hold_private(self, tokens: Tokens, slots: torch.Tensor) -> TreeNode:
+        """File slots that nobody may find yet, since they are still to be written.
 
-        To be called before the tree is read: a sink is visible only while a request
-        that has it locked is about to write it.
+        The node is the caller's: to be locked, or else it goes (:meth:`drop_unlocked`).
         """
-        if not self._unwritten_sinks:
-            return
-        for slot, node in list(self._unwritten_sinks.items()):
-            if node.lock_ref > 0:
-                continue
-            del self._unwritten_sinks[slot]
+        # A namespace that equals no other.
+        key = SegmentKey(object(), array("q"))
+        node = self.store_segment(key, tokens, slots[:0], slots).node
+        self._private.add(node)
+        return node
+
+    def release_private(self, node: TreeNode) -> None:
+        """Remove a private node whose slots have another owner now."""
+        self._private.remove(node)
+        self._delete_leaf(node)
+
+    def drop_unlocked(self) -> None:
+        """Take back what requests hold in private that were not admitted, or have ended."""
+        for node in [n for n in self._private if n.lock_ref == 0]:
+            self._private.remove(node)
             if node in self.evictable_leaves:  # else it was evicted meanwhile
                 self.token_to_kv_pool_allocator.free(node.value)
                 self._delete_leaf(node)
-
-    def take_unwritten_sink(self, slot: torch.Tensor) -> bool:
-        """Whether the caller's pass must write this sink, int64 ``[1]``; true once per sink.
-
-        Passes run in the order in which they are planned, so a later pass may
-        rely on it without waiting.
-        """
-        # Reading the slot waits for the device, so only where there is something to find.
-        if not self._unwritten_sinks or int(slot) not in self._unwritten_sinks:
-            return False
-        del self._unwritten_sinks[int(slot)]
-        return True
 
     def _split_node(self, key: RadixKey, child: TreeNode, split_len: int) -> TreeNode:
         head = super()._split_node(key, child, split_len)

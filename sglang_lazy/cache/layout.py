@@ -67,6 +67,8 @@ class PromptLayout:
         context_length: c, the tokens that documents see before themselves.
         has_own_context: those are the prompt's own first tokens; otherwise they
             are one sink token that the prompt does not hold.
+        heads: of each segment that is the tail of a document, the tokens of the document
+            before it, which the prompt holds as text; empty where there are no tails.
     """
 
     lengths: tuple[int, ...]
@@ -74,6 +76,7 @@ class PromptLayout:
     cached: tuple[int, ...]
     context_length: int
     has_own_context: bool
+    heads: tuple[int, ...] = ()
 
     @cached_property
     def segment_starts(self) -> tuple[int, ...]:
@@ -119,25 +122,28 @@ class PromptLayout:
         """Δ of a segment: logical minus stored position of its tokens."""
         if not self.is_document[segment]:
             return 0
-        return self.segment_starts[segment] - self.context_length
+        return self.segment_starts[segment] - self.head(segment) - self.context_length
+
+    def head(self, segment: int) -> int:
+        """Tokens of a document before its segment, as it was encoded."""
+        return self.heads[segment] if self.heads else 0
+
+    def computed_segments(self, start: int, stop: int) -> list[int]:
+        """Segments that have a token among the places [start, stop) of the row."""
+        return [p.segment for p in self.pieces if p.start < stop and p.end > start]
 
     @cached_property
     def permutation(self) -> np.ndarray:
         """Logical index of each place of the row; int64 ``[num_tokens]``."""
-        return np.concatenate([self._logical_range(p) for p in self.pieces])
+        moved = [self.segment_starts[p.segment] + p.offset - p.start for p in self.pieces]
+        return np.arange(self.num_tokens) + np.repeat(moved, [p.length for p in self.pieces])
 
     def positions(self, start: int, stop: int) -> np.ndarray:
         """Rotary positions of the places [start, stop) of the row; int64."""
         pieces = [p for p in self.pieces if p.start < stop and p.end > start]
-        positions = np.concatenate(
-            [self._logical_range(p) - self.position_offset(p.segment) for p in pieces]
-        )
-        first = start - pieces[0].start
-        return positions[first : first + stop - start]
-
-    def _logical_range(self, piece: Piece) -> np.ndarray:
-        first = self.segment_starts[piece.segment] + piece.offset
-        return np.arange(first, first + piece.length, dtype=np.int64)
+        offsets = [self.position_offset(p.segment) for p in pieces]
+        lengths = [min(p.end, stop) - max(p.start, start) for p in pieces]
+        return self.permutation[start:stop] - np.repeat(offsets, lengths)
 
     def context_spans(self) -> list[Span]:
         """What documents see before themselves, in the row; without a detached sink."""
@@ -158,12 +164,18 @@ class PromptLayout:
             spans += [Span(p.start, p.length, 0) for p in self._heads_before(piece)]
             return _merge(spans)
         spans = [
-            Span(p.start, p.length, self.position_offset(p.segment))
-            for p in self.pieces
+            span
+            for p, span in zip(self.pieces, self.spans, strict=True)
             if p.segment < piece.segment
         ]
         spans += [Span(p.start, p.length, 0) for p in self._heads_before(piece)]
         return _merge(spans)
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """Each piece as keys."""
+        offsets = [self.position_offset(i) for i in range(len(self.lengths))]
+        return [Span(p.start, p.length, offsets[p.segment]) for p in self.pieces]
 
     def _heads_before(self, piece: Piece) -> list[Piece]:
         return [p for p in self.pieces_of(piece.segment) if p.offset < piece.offset]
@@ -172,14 +184,12 @@ class PromptLayout:
 def _merge(spans: Sequence[Span]) -> list[Span]:
     """Join neighbours in the row that share an offset; order does not matter to attention."""
     merged: list[Span] = []
-    for span in sorted(spans):
-        last = merged[-1] if merged else None
-        if (
-            last is not None
-            and last.start + last.length == span.start
-            and last.position_offset == span.position_offset
-        ):
-            merged[-1] = last._replace(length=last.length + span.length)
-        else:
-            merged.append(span)
-    return merged
+    start = end = offset = 0
+    for next_start, length, next_offset in sorted(spans):
+        if next_start == end and next_offset == offset:
+            end += length
+            continue
+        if start < end:
+            merged.append(Span(start, end - start, offset))
+        start, end, offset = next_start, next_start + length, next_offset
+    return [*merged, Span(start, end - start, offset)] if start < end else merged

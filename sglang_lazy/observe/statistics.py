@@ -51,7 +51,7 @@ class DocumentStatistics:
             found.append((cached, length))
             if cached == length:
                 document = getattr(nodes[i], "document", None)
-                if document is None or document.num_tokens < length:
+                if document is None or document.num_tokens < length + layout.head(i):
                     document = self._document(prompt, layout, i, nodes[i])
                 document.hits += 1
                 document.last_used = now
@@ -81,7 +81,7 @@ class DocumentStatistics:
     ) -> ResidentDocument:
         return self.resident.add(
             node,
-            layout.lengths[segment],
+            layout.head(segment) + layout.lengths[segment],
             layout.context_length,
             prompt.namespace,
             prompt.shape.chunk_context,

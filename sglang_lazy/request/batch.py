@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sglang_lazy.request.segments import parse_document_spans, parse_segments
+from sglang_lazy.request.segments import (
+    parse_document_spans,
+    parse_link_tokens,
+    parse_segments,
+)
 
 
 def structured_inputs(
-    text: Any, input_ids: Any, segments: Any, document_spans: Any, chunk_context: Any
+    text: Any,
+    input_ids: Any,
+    segments: Any,
+    document_spans: Any,
+    chunk_context: Any,
+    chunk_link_tokens: Any = None,
 ) -> tuple[Any, Any]:
     """Fold structure into ``text`` or ``input_ids``, for one prompt or a batch of them.
 
@@ -21,6 +30,7 @@ def structured_inputs(
         document_spans: list of ``[start, end)``; for a batch, one such list (or None)
             per prompt.
         chunk_context: override of ``--chunk-context``, for all prompts or one each.
+        chunk_link_tokens: override of ``--chunk-link-tokens``, for all prompts or one each.
 
     Returns:
         The new ``text`` and ``input_ids``.
@@ -35,11 +45,11 @@ def structured_inputs(
                 "document_spans; not as several of them"
             )
         if not _is_batch_of_segments(segments):
-            return parse_segments(segments, chunk_context), None
-        contexts = _per_prompt(chunk_context, len(segments))
+            return parse_segments(segments, chunk_context, chunk_link_tokens), None
+        options = _per_prompt(chunk_context, chunk_link_tokens, len(segments))
         return [
-            prompt if isinstance(prompt, str) else _at(i, parse_segments, prompt, context)
-            for i, (prompt, context) in enumerate(zip(segments, contexts, strict=True))
+            prompt if isinstance(prompt, str) else _at(i, parse_segments, prompt, *option)
+            for i, (prompt, option) in enumerate(zip(segments, options, strict=True))
         ], None
     if document_spans is not None:
         if input_ids is None:
@@ -49,19 +59,23 @@ def structured_inputs(
         if text is not None:
             raise ValueError("give a prompt either as text, or as input_ids with document_spans")
         if not _is_batch_of_ids(input_ids):
-            return text, parse_document_spans(input_ids, document_spans, chunk_context)
+            return text, parse_document_spans(
+                input_ids, document_spans, chunk_context, chunk_link_tokens
+            )
         if not isinstance(document_spans, Sequence) or len(document_spans) != len(input_ids):
             raise ValueError(
                 f"document_spans must have one list for each of the {len(input_ids)} prompts"
             )
-        contexts = _per_prompt(chunk_context, len(input_ids))
-        triples = zip(input_ids, document_spans, contexts, strict=True)
+        options = _per_prompt(chunk_context, chunk_link_tokens, len(input_ids))
+        prompts = zip(input_ids, document_spans, options, strict=True)
         return text, [
-            _at(i, parse_document_spans, ids, spans or (), context)
-            for i, (ids, spans, context) in enumerate(triples)
+            _at(i, parse_document_spans, ids, spans or (), *option)
+            for i, (ids, spans, option) in enumerate(prompts)
         ]
     if chunk_context is not None:
         raise ValueError("chunk_context needs segments or document_spans")
+    if chunk_link_tokens is not None:
+        raise ValueError("chunk_link_tokens needs segments or document_spans")
     return text, input_ids
 
 
@@ -82,12 +96,19 @@ def _is_batch_of_ids(input_ids: Any) -> bool:
     )
 
 
-def _per_prompt(chunk_context: Any, count: int) -> Sequence[Any]:
-    if chunk_context is None or isinstance(chunk_context, str):
-        return [chunk_context] * count
-    if not isinstance(chunk_context, Sequence) or len(chunk_context) != count:
+def _per_prompt(chunk_context: Any, chunk_link_tokens: Any, count: int) -> list[tuple[Any, Any]]:
+    """Both overrides, of each prompt."""
+    contexts = chunk_context
+    if contexts is None or isinstance(contexts, str):
+        contexts = [contexts] * count
+    elif not isinstance(contexts, Sequence) or len(contexts) != count:
         raise ValueError(f"chunk_context must be one mode, or a list of {count} modes")
-    return chunk_context
+    link_tokens = chunk_link_tokens
+    if not isinstance(link_tokens, Sequence) or isinstance(link_tokens, str):
+        link_tokens = [parse_link_tokens(link_tokens)] * count
+    elif len(link_tokens) != count:
+        raise ValueError(f"chunk_link_tokens must be one number, or a list of {count} numbers")
+    return list(zip(contexts, link_tokens, strict=True))
 
 
 def _at(index: int, parse: Any, *args: Any) -> Any:

@@ -8,6 +8,7 @@ pickling treat them as ordinary prompts.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, SupportsIndex, cast, get_args
 
@@ -15,6 +16,9 @@ ChunkContext = Literal["none", "sink", "preamble"]
 """What a document may attend to before itself (docs/design.md, "Quality modes")."""
 
 CHUNK_CONTEXTS: tuple[str, ...] = get_args(ChunkContext)
+
+MAX_LINK_TOKENS = 256
+"""Of a document. A document that is not cached is computed with so many tokens more."""
 
 
 class TextSegment(NamedTuple):
@@ -34,18 +38,23 @@ class SegmentedPrompt(str):
 
     segments: tuple[TextSegment, ...]
     chunk_context: ChunkContext | None
+    chunk_link_tokens: int | None
 
     def __new__(
-        cls, segments: Iterable[TextSegment], chunk_context: ChunkContext | None = None
+        cls,
+        segments: Iterable[TextSegment],
+        chunk_context: ChunkContext | None = None,
+        chunk_link_tokens: int | None = None,
     ) -> SegmentedPrompt:
         kept = tuple(segments)
         self = super().__new__(cls, "".join(s.text for s in kept))
         self.segments = kept
         self.chunk_context = chunk_context
+        self.chunk_link_tokens = chunk_link_tokens
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.segments, self.chunk_context))
+        return (type(self), (self.segments, self.chunk_context, self.chunk_link_tokens))
 
     def __str__(self) -> SegmentedPrompt:
         # The frontend interpreter normalises with str(); keep the structure.
@@ -54,15 +63,19 @@ class SegmentedPrompt(str):
     def __add__(self, other: str) -> SegmentedPrompt:
         if not isinstance(other, str):
             return NotImplemented
-        return SegmentedPrompt(
-            _join(self.segments, _segments_of(other)),
-            self.chunk_context or getattr(other, "chunk_context", None),
-        )
+        chunk_context, chunk_link_tokens = self.chunk_context, self.chunk_link_tokens
+        if chunk_context is None:
+            chunk_context = getattr(other, "chunk_context", None)
+        if chunk_link_tokens is None:
+            chunk_link_tokens = getattr(other, "chunk_link_tokens", None)
+        joined = _join(self.segments, _segments_of(other))
+        return SegmentedPrompt(joined, chunk_context, chunk_link_tokens)
 
     def __radd__(self, other: str) -> SegmentedPrompt:
         if not isinstance(other, str):
             return NotImplemented
-        return SegmentedPrompt(_join(_segments_of(other), self.segments), self.chunk_context)
+        joined = _join(_segments_of(other), self.segments)
+        return SegmentedPrompt(joined, self.chunk_context, self.chunk_link_tokens)
 
     def __getitem__(self, index: SupportsIndex | slice) -> str:
         """Slices keep the structure; single characters are plain strings."""
@@ -77,7 +90,7 @@ class SegmentedPrompt(str):
             if low < high:
                 cut.append(segment._replace(text=segment.text[low:high]))
             offset += len(segment.text)
-        return SegmentedPrompt(cut, self.chunk_context)
+        return SegmentedPrompt(cut, self.chunk_context, self.chunk_link_tokens)
 
     @property
     def has_documents(self) -> bool:
@@ -110,10 +123,18 @@ class SegmentedIds(list[int]):
         input_ids: Iterable[int],
         document_spans: Iterable[tuple[int, int]],
         chunk_context: ChunkContext | None = None,
+        chunk_link_tokens: int | None = None,
     ) -> None:
         super().__init__(input_ids)
         self.document_spans = tuple(document_spans)
         self.chunk_context = chunk_context
+        self.chunk_link_tokens = chunk_link_tokens
+
+    def __add__(self, text_ids: list[int]) -> SegmentedIds:  # type: ignore[override]
+        """The prompt continued by text."""
+        continued = copy.copy(self)
+        continued.extend(text_ids)
+        return continued
 
 
 def parse_chunk_context(value: Any) -> ChunkContext | None:
@@ -127,12 +148,28 @@ def parse_chunk_context(value: Any) -> ChunkContext | None:
     raise ValueError(f"chunk_context must be one of {', '.join(CHUNK_CONTEXTS)}; got {value!r}")
 
 
-def parse_segments(segments: Any, chunk_context: Any = None) -> SegmentedPrompt:
+def parse_link_tokens(value: Any) -> int | None:
+    """Check a ``chunk_link_tokens``, of a request or of the server.
+
+    Raises:
+        ValueError: it is no number of tokens.
+    """
+    if value is None or (_is_int(value) and 0 <= value <= MAX_LINK_TOKENS):
+        return cast("int | None", value)
+    raise ValueError(
+        f"chunk_link_tokens must be an integer from 0 to {MAX_LINK_TOKENS}; got {value!r}"
+    )
+
+
+def parse_segments(
+    segments: Any, chunk_context: Any = None, chunk_link_tokens: Any = None
+) -> SegmentedPrompt:
     """Read one prompt's ``segments`` field.
 
     Args:
         segments: a non-empty sequence of ``{"text": str}`` and ``{"document": str}``.
         chunk_context: the request's override of ``--chunk-context``, or None.
+        chunk_link_tokens: the request's override of ``--chunk-link-tokens``, or None.
 
     Raises:
         ValueError: with a sentence that names the segment and the fault.
@@ -147,7 +184,9 @@ def parse_segments(segments: Any, chunk_context: Any = None) -> SegmentedPrompt:
             "the prompt ends in a document; the last segment must be a non-empty text segment, "
             "since the answer is computed from its last token"
         )
-    return SegmentedPrompt(parsed, parse_chunk_context(chunk_context))
+    return SegmentedPrompt(
+        parsed, parse_chunk_context(chunk_context), parse_link_tokens(chunk_link_tokens)
+    )
 
 
 def _parse_segment(index: int, segment: Any) -> TextSegment:
@@ -172,7 +211,7 @@ def _parse_segment(index: int, segment: Any) -> TextSegment:
 
 
 def parse_document_spans(
-    input_ids: Any, document_spans: Any, chunk_context: Any = None
+    input_ids: Any, document_spans: Any, chunk_context: Any = None, chunk_link_tokens: Any = None
 ) -> SegmentedIds:
     """Read one prompt given as ``input_ids`` with ``document_spans``.
 
@@ -180,6 +219,7 @@ def parse_document_spans(
         input_ids: the prompt's token ids.
         document_spans: ``[start, end)`` pairs in token units, in order, disjoint.
         chunk_context: the request's override of ``--chunk-context``, or None.
+        chunk_link_tokens: the request's override of ``--chunk-link-tokens``, or None.
 
     Raises:
         ValueError: with a sentence that names the span and the fault.
@@ -215,7 +255,9 @@ def parse_document_spans(
             "the prompt ends in a document; at least one text token must follow the last span, "
             "since the answer is computed from it"
         )
-    return SegmentedIds(input_ids, spans, parse_chunk_context(chunk_context))
+    return SegmentedIds(
+        input_ids, spans, parse_chunk_context(chunk_context), parse_link_tokens(chunk_link_tokens)
+    )
 
 
 def _is_int(value: Any) -> bool:

@@ -15,21 +15,23 @@ CUSTOM_PARAMS_KEY = "__sglang_lazy_prompt__"
 
 
 class PromptShape(NamedTuple):
-    """Where the documents of a prompt of ``num_tokens`` tokens lie, and their context mode."""
+    """Where the documents of a prompt of ``num_tokens`` tokens lie, and how they are encoded."""
 
     num_tokens: int
     document_spans: tuple[tuple[int, int], ...]
     chunk_context: ChunkContext
+    link_tokens: int = 0
 
     def encode(self) -> list[int]:
         mode = CHUNK_CONTEXTS.index(self.chunk_context)
-        return [mode, self.num_tokens, *(x for span in self.document_spans for x in span)]
+        ends = (x for span in self.document_spans for x in span)
+        return [mode, self.link_tokens, self.num_tokens, *ends]
 
     @classmethod
     def decode(cls, flat: Sequence[int]) -> PromptShape:
-        mode, num_tokens, *ends = flat
+        mode, link_tokens, num_tokens, *ends = flat
         spans = tuple(zip(ends[::2], ends[1::2], strict=True))
-        return cls(num_tokens, spans, CHUNK_CONTEXTS[mode])  # type: ignore[arg-type]
+        return cls(num_tokens, spans, CHUNK_CONTEXTS[mode], link_tokens)  # type: ignore[arg-type]
 
     @classmethod
     def from_custom_params(cls, custom_params: Any) -> PromptShape | None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sglang_lazy.attention.batch import plan_batch, plan_of
 from sglang_lazy.attention.plan import AttentionPlan
+from sglang_lazy.cache.request_state import admitted_state
 from sglang_lazy.request import ChunkContext
 
 from ..cache.pool import SINK
@@ -91,51 +92,78 @@ def reads(sim: Simulation, forward_batch: Any) -> list[Read]:
     return found
 
 
+def path_read(prompt: Prompt, tokens: tuple[int, ...]) -> Read:
+    """What the last of ``tokens`` attends to, if they stand alone."""
+    n = len(tokens)
+    return Counter(((prompt.namespace, "path", tokens[: i + 1]), n - 1 - i) for i in range(n))
+
+
 def expected_reads(run: Running, logical: int) -> Read:
     """What the token at a logical position attends to (docs/design.md)."""
     prompt, contents = run.prompt, run.prompt.contents(run.ids)
-    segment = max(i for i, start in enumerate(prompt.starts) if start <= logical)
-    is_document, tokens = prompt.segments[segment]
-    if is_document:
-        own = (*prompt.context, *tokens)
-        place = len(prompt.context) + logical - prompt.starts[segment]
-        return Counter(
-            ((prompt.namespace, "path", own[: i + 1]), place - i) for i in range(place + 1)
-        )
+    i = max(i for i, start in enumerate(prompt.starts) if start <= logical)
+    part = prompt.parts[i]
+    if part.is_document:
+        count = logical - prompt.starts[i] + 1
+        return path_read(prompt, (*prompt.context, *part.head, *part.tokens[:count]))
     read = Counter(
         (content, logical - i) for i, content in enumerate(sum(contents, [])[: logical + 1])
     )
-    if prompt.mode == "sink" and prompt.segments[0][0]:
-        read[prompt.sink_content, logical + 1] += 1  # as if it stood at -1
+    if prompt.mode == "sink" and prompt.parts[0].is_document:
+        read[prompt.detached_contents(None)[0], logical + 1] += 1  # as if it stood at -1
     return read
+
+
+def expected_rows(run: Running, start: int, end: int) -> list[tuple[Content, Read]]:
+    """Detached tokens that the pass over [start, end) must compute: content, what they read."""
+    state = admitted_state(run.req)
+    if state is None:
+        return []
+    places = run.permutation()[start:end]
+    computed: list[tuple[int | None, Any]] = []
+    if state.sink is not None and start == state.layout.num_cached:
+        computed.append((None, state.sink))
+    for i, part in enumerate(run.prompt.parts):
+        # A head goes with the first token of its tail that was not cached.
+        is_whole = run.cached[i] == len(part.tokens)
+        if part.head and not is_whole and run.prompt.starts[i] + run.cached[i] in places:
+            computed.append((i, state.heads[i]))
+    return [
+        (content, path_read(run.prompt, content[-1]))  # type: ignore[index]
+        for i, detached in computed
+        for content in run.prompt.detached_contents(i)[detached.num_cached :]
+    ]
 
 
 def check(sim: Simulation, runs: list[Running], is_decode: bool = False) -> None:
     forward_batch, batch = batch_of(runs, is_decode)
     rows = len(forward_batch.positions)
-    plan_batch(forward_batch, batch, sim.cache)
-    new_sinks = forward_batch.out_cache_loc[rows:].tolist()
-    for slot in new_sinks:
-        sim.written[slot] = (None, "path", (SINK,))
-    expected = []
+    expected: list[Read] = []
+    appended: list[tuple[Content, Read]] = []
     for run in runs:
         end = run.req.kv_committed_len
         start = end - 1 if is_decode else run.req.extend_range.start
         expected += [expected_reads(run, logical) for logical in run.permutation()[start:end]]
-    got = reads(sim, forward_batch)
-    assert got[:rows] == expected
-    # Rows of sinks come last and see themselves only.
-    assert got[rows:] == [Counter({(sim.written[slot], 0): 1}) for slot in new_sinks]
-    assert forward_batch.positions[rows:].tolist() == [0] * len(new_sinks)
-    assert forward_batch.input_ids[rows:].tolist() == [SINK] * len(new_sinks)
+        appended += [] if is_decode else expected_rows(run, start, end)
+    plan_batch(forward_batch, batch, sim.cache)
+    contents = [content for content, _ in appended]
+    new_slots = forward_batch.out_cache_loc[rows:].tolist()
+    sim.written |= dict(zip(new_slots, contents, strict=True))
+    # Appended rows come last.
+    assert reads(sim, forward_batch) == expected + [read for _, read in appended]
+    positions = forward_batch.positions[rows:].tolist()
+    assert positions == [stored_position(content) for content in contents]
+    assert forward_batch.input_ids[rows:].tolist() == [content[-1][-1] for content in contents]
     if not is_decode:
-        assert forward_batch.extend_num_tokens == rows + len(new_sinks)
-    assert forward_batch.num_token_non_padded_cpu == rows + len(new_sinks)
-    assert int(forward_batch.num_token_non_padded) == rows + len(new_sinks)
+        assert forward_batch.extend_num_tokens == rows + len(contents)
+    assert forward_batch.num_token_non_padded_cpu == rows + len(contents)
+    assert int(forward_batch.num_token_non_padded) == rows + len(contents)
 
 
-# Without namespaces of their own, so that there is one sink.
-shared_prompts = prompts().map(lambda prompt: Prompt(prompt.segments, prompt.mode))
+# Without namespaces of their own, so that requests share what they can.
+shared_prompts = prompts().map(
+    lambda prompt: Prompt(prompt.segments, prompt.mode, link_tokens=prompt.link_tokens)
+)
 
 
 @settings(max_examples=80, deadline=None)
@@ -148,14 +176,12 @@ def test_each_row_reads_what_its_token_attends_to(
     warm: list[Prompt], batch: list[Prompt], chunk: int
 ) -> None:
     sim = Simulation()
-    if len(batch) > 1:  # a sink that one request has yet to write is no hit for another
-        warm = [*warm, Prompt.of(doc(9), text(9), mode="sink")]
     for prompt in warm:
         sim.serve(prompt)
     runs = [sim.start(prompt) for prompt in batch]
     while active := [run for run in runs if not run.is_prefilled]:
         for run in active:
-            sim.compute(run, chunk, writes_sink=False)
+            sim.compute(run, chunk, writes_detached=False)
         check(sim, active)
         for run in active:
             sim.store(run)
@@ -166,17 +192,32 @@ def test_each_row_reads_what_its_token_attends_to(
         check(sim, runs, is_decode=True)
 
 
-def test_sink_is_written_by_the_first_pass_that_uses_it() -> None:
+def test_sink_is_computed_by_the_first_pass_of_a_request() -> None:
     sim = Simulation()
-    one, other = (sim.start(Prompt.of(d, text(7), mode="sink")) for d in (doc(5), doc(6)))
-    sim.compute(one, writes_sink=False)
-    forward_batch, batch = batch_of([one], False)
-    plan_batch(forward_batch, batch, sim.cache)
-    assert forward_batch.input_ids.tolist()[2:] == [SINK]
-    sim.compute(other, writes_sink=False)
-    forward_batch, batch = batch_of([other], False)
-    plan_batch(forward_batch, batch, sim.cache)
-    assert len(forward_batch.input_ids) == 2
+    run = sim.start(Prompt.of(doc(5, 6), text(7), mode="sink"))
+    for appended in ([SINK], [], []):
+        sim.compute(run, 1, writes_detached=False)
+        forward_batch, batch = batch_of([run], False)
+        plan_batch(forward_batch, batch, sim.cache)
+        assert forward_batch.input_ids.tolist()[1:] == appended
+        sim.store(run)
+
+
+def test_head_is_computed_by_the_pass_that_begins_its_tail() -> None:
+    sim = Simulation()
+    sim.serve(Prompt.of(doc(5, 6, 8), text(7)))
+    run = sim.start(Prompt.of(doc(5, 6, 8), text(1), doc(5, 9, 8, 7), text(7), link_tokens=2))
+    assert run.cached == [2, 1, 0, 0, 0]  # a document that comes first: its head is the same
+    appended = []
+    while not run.is_prefilled:
+        sim.compute(run, 1, writes_detached=False)
+        forward_batch, batch = batch_of([run], False)
+        plan_batch(forward_batch, batch, sim.cache)
+        appended.append(forward_batch.input_ids.tolist()[1:])
+        sim.store(run)
+    # Text 1 and the head, each alone; then the tail, with what is not known of its local
+    # head, [5, 9]; the rest.
+    assert appended == [[], [], [], [9], [], []]
 
 
 def decoding(sim: Simulation, runs: list[Running]) -> AttentionPlan:
@@ -233,3 +274,13 @@ def test_plan_is_a_copy_of_the_rows() -> None:
     before = plan_of(forward_batch).kv_indices.clone()
     sim.row(run).fill_(99)
     assert torch.equal(plan_of(forward_batch).kv_indices, before)
+
+
+def test_heads_that_were_computed_are_one_span_when_decoding() -> None:
+    sim = Simulation()
+    documents = [doc(i, i, i) for i in range(20, 25)]
+    sim.serve(Prompt.of(text(SINK), *documents, text(7)))
+    run = sim.start(Prompt.of(text(SINK, 1), *documents, text(8), link_tokens=1))
+    plan = decoding(sim, [run])
+    # The cached token of the text, five tails, and all that was computed.
+    assert plan.span_len.tolist() == [1, *[2] * 5, 1 + 5 + 1 + 1]

@@ -45,10 +45,11 @@ def plan(has_sink: bool = True) -> AttentionPlan:
     rows = torch.randperm(SLOTS)[: 2 * WIDTH].to(DEVICE, torch.int32)
     builder = PlanBuilder()
     shape = layout((40, 30, 0, 0, 0), has_sink)
-    builder.add_prompt(0, shape.num_tokens, shape.num_tokens - 70, shape, 319 if has_sink else None)
+    detached: dict[int | None, int] = {None: 319} if has_sink else {}
+    builder.add_prompt(0, shape.num_tokens, shape.num_tokens - 70, shape, detached)
     builder.add_plain(WIDTH, 300, 80)
     if has_sink:
-        builder.add_sink(319)
+        builder.add_detached(0, 1, shape, detached, None)
     return builder.build(rows)
 
 

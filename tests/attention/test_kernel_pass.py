@@ -25,6 +25,14 @@ LAYOUT = PromptLayout(
     context_length=0,
     has_own_context=False,
 )
+LINKED = PromptLayout(
+    lengths=(9, 66, 66, 9),
+    is_document=(False, True, True, False),
+    cached=(9, 66, 6, 0),
+    context_length=2,
+    has_own_context=True,
+    heads=(0, 4, 4, 0),
+)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = 1e-5  # float32 against float32
 
@@ -62,14 +70,19 @@ def kv() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def plan(kind: str) -> AttentionPlan:
-    """A prompt beside a plain one; two requests with the same documents; one alone."""
+    """A prompt beside a plain one; one with link tokens; requests that share documents; one."""
     rows = torch.randperm(SLOTS)[: 2 * WIDTH].to(DEVICE, torch.int32)
     shared = sum(LAYOUT.lengths[:3])
     rows[WIDTH : WIDTH + shared] = rows[:shared]
     if kind == "prompt":
         builder = PlanBuilder()
-        builder.add_prompt(0, LAYOUT.num_tokens, 9, LAYOUT, None)
+        builder.add_prompt(0, LAYOUT.num_tokens, 9, LAYOUT, {})
         builder.add_plain(WIDTH, 20, 4)
+        return builder.build(rows)
+    if kind == "linked":  # a tail that is partly cached, and two tokens of its head to compute
+        builder, head = PlanBuilder(), {2: WIDTH + 50}
+        builder.add_prompt(0, LINKED.num_tokens - 3, 66, LINKED, head)
+        builder.add_detached(0, 2, LINKED, head, 2)
         return builder.build(rows)
     spans = decode_spans(LAYOUT, [1, 2, 3, 4])
     if kind == "shared":
@@ -95,18 +108,18 @@ def graph_backend(
     return backend
 
 
-@pytest.mark.parametrize("kind", ["prompt", "shared", "private"])
+@pytest.mark.parametrize("kind", ["prompt", "linked", "shared", "private"])
 def test_equals_reference(
     monkeypatch: pytest.MonkeyPatch, kind: str, layer: Any, rotary: LayerRotary, kv: Any
 ) -> None:
     wanted = plan(kind)
-    n, size = wanted.num_queries, 16
+    n, size = wanted.num_queries, 80 if kind == "linked" else 16
     q = torch.randn(size, QO_HEADS, HEAD_DIM, device=DEVICE)
     expected = ReferencePass(wanted).attend(q[:n], *kv, layer, rotary)
     eager = KernelPass(wanted).attend(q[:n], *kv, layer, rotary)
     torch.testing.assert_close(eager, expected, atol=TOLERANCE, rtol=0)
 
-    backend = graph_backend(monkeypatch, kind, layer, rotary, kv)
+    backend = graph_backend(monkeypatch, "prompt" if kind == "linked" else kind, layer, rotary, kv)
     forward_batch: Any = SimpleNamespace(batch_size=size)
     backend.init_forward_metadata_out_graph(forward_batch, in_capture=True)
     assert backend.fits(wanted, size)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from sglang_lazy.attention.plan import AttentionPlan, PlanBuilder
 from sglang_lazy.cache.layout import PromptLayout
 
 SINK = "sink"
-Key = tuple[int, object]  # request, logical index or SINK
+Key = tuple[int, object]  # request, logical index, SINK, or (segment, index in its head)
 Pair = tuple[Key, Key, int]  # query, key, distance that the scores see
 
 
@@ -54,7 +55,7 @@ class Request:
             return query - key
         own, other = self.segment(query), self.segment(key)
         if self.layout.is_document[own] and own != other:
-            start = self.layout.segment_starts[own]
+            start = self.layout.segment_starts[own] - self.layout.head(own)
             return self.layout.context_length + (query - start) - key
         return query - key
 
@@ -65,7 +66,7 @@ class Request:
             return None
         own = self.segment(query)
         if layout.is_document[own]:
-            return query - layout.segment_starts[own] + 1
+            return query - layout.segment_starts[own] + layout.head(own) + 1
         return query + 1 if layout.is_document[0] else None
 
     def pairs(self, number: int) -> Counter[Pair]:
@@ -77,7 +78,32 @@ class Request:
                     found[(number, query), (number, key), self.distance(query, key)] += 1
             if (distance := self.sink_distance(query)) is not None:
                 found[(number, query), (number, SINK), distance] += 1
+            for i, distance in enumerate(self.head_distances(query)):
+                found[(number, query), (number, (self.segment(query), i)), distance] += 1
         return found
+
+    def head_distances(self, query: int) -> list[int]:
+        """Distances to the tokens of the head that a document's tail was encoded behind."""
+        if self.layout is None:
+            return []
+        own = self.segment(query)
+        n, start = self.layout.head(own), self.layout.segment_starts[own]
+        return [query - start + n - i for i in range(n)]
+
+    def detached(self, row: int) -> dict[int | None, int]:
+        """Where the row's columns hold the sink and the heads."""
+        layout = self.layout
+        places: dict[int | None, int] = {}
+        at = row + WIDTH - 1
+        if layout is None:
+            return places
+        if layout.has_sink_span:
+            places[None] = at
+        for i, n in enumerate(layout.heads):
+            at -= n
+            if n:
+                places[i] = at
+        return places
 
 
 @st.composite
@@ -91,9 +117,11 @@ def layouts(draw: st.DrawFn) -> PromptLayout:
     if has_own_context and any(cached):
         cached[0] = max(cached[0], min(context_length, lengths[0]))  # a path's head is cached first
     cached[-1] = min(cached[-1], lengths[-1] - 1)  # at least one token is computed
+    heads = [draw(st.integers(0, 2)) if d else 0 for d in is_document]
     return PromptLayout(
-        tuple(lengths), tuple(is_document), tuple(cached), context_length, has_own_context
-    )
+        tuple(lengths), tuple(is_document), tuple(cached), context_length, has_own_context,
+        tuple(draw(st.sampled_from([(), heads]))),
+    )  # fmt: skip
 
 
 @st.composite
@@ -109,7 +137,7 @@ def requests(draw: st.DrawFn) -> Request:
     return Request(layout, end, end - start)
 
 
-WIDTH = 100  # places of a row; the last one holds the sink's slot
+WIDTH = 100  # places of a row; the last ones hold detached slots
 
 
 def build(batch: list[Request]) -> AttentionPlan:
@@ -119,8 +147,8 @@ def build(batch: list[Request]) -> AttentionPlan:
         if request.layout is None:
             builder.add_plain(row, request.seq_len, request.num_queries)
             continue
-        sink_at = row + WIDTH - 1 if request.layout.has_sink_span else None
-        builder.add_prompt(row, request.seq_len, request.num_queries, request.layout, sink_at)
+        detached = request.detached(row)
+        builder.add_prompt(row, request.seq_len, request.num_queries, request.layout, detached)
     return builder.build(torch.arange(WIDTH * len(batch), dtype=torch.int32))
 
 
@@ -135,6 +163,10 @@ def expand(plan: AttentionPlan, batch: list[Request]) -> Counter[Pair]:
         place_of |= {row + place: (number, index) for place, index in enumerate(logical)}
         place_of[row + WIDTH - 1] = (number, SINK)
         position_of[number, SINK] = 0
+        for segment, place in request.detached(row).items():
+            for i in range(request.layout.head(segment) if segment is not None else 0):
+                place_of[place + i] = (number, (segment, i))
+                position_of[number, (segment, i)] = request.layout.context_length + i
         for place, index in enumerate(logical):
             layout = request.layout
             in_prompt = layout is not None and place < layout.num_tokens
@@ -204,11 +236,39 @@ def test_dtypes() -> None:
     assert plan.span_start.dtype == np.int64
 
 
+def columns(plan: AttentionPlan) -> list[tuple[int, int, int]]:
+    """All spans: start, length, offset."""
+    spans = (plan.span_start, plan.span_len, plan.position_offsets)
+    return list(zip(*(column.tolist() for column in spans), strict=True))
+
+
 def test_sink_row_sees_itself() -> None:
+    layout = PromptLayout((1, 1), (True, False), (0, 0), 1, False)
     builder = PlanBuilder()
     builder.add_plain(0, 2, 1)
-    builder.add_sink(7)
+    builder.add_detached(0, 1, layout, {None: 7}, None)
     plan = builder.build(torch.arange(8))
     assert plan.qo_indptr.tolist() == [0, 1, 2]
-    spans = (plan.span_start, plan.span_len, plan.position_offsets)
-    assert [int(column[1]) for column in spans] == [7, 1, 0]
+    assert columns(plan)[1:] == [(7, 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("context_length", "has_own_context", "detached", "sees"),
+    [
+        (0, False, {1: 50}, []),
+        (1, False, {None: 60, 1: 50}, [(60, 1, 0)]),
+        (2, True, {1: 50}, [(10, 2, 0)]),
+    ],
+    ids=["none", "sink", "preamble"],
+)
+def test_head_rows_see_context_and_head(
+    context_length: int, has_own_context: bool, detached: dict, sees: list
+) -> None:
+    layout = PromptLayout(
+        (5, 4, 2), (False, True, False), (0, 0, 0), context_length, has_own_context, (0, 3, 0)
+    )
+    builder = PlanBuilder()
+    builder.add_detached(10, 2, layout, detached, 1)  # the last two of three
+    plan = builder.build(torch.arange(100))
+    assert plan.qo_indptr.tolist() == [0, 2]
+    assert columns(plan) == [*sees, (50, 3, 0)]

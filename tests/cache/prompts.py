@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from sglang_lazy.request import CUSTOM_PARAMS_KEY, ChunkContext, PromptShape
 from .pool import SINK
 
 Content = Hashable
+Segments = tuple[tuple[bool, tuple[int, ...]], ...]
 
 
 def doc(*tokens: int) -> tuple[bool, tuple[int, ...]]:
@@ -23,18 +25,49 @@ def text(*tokens: int) -> tuple[bool, tuple[int, ...]]:
     return False, tokens
 
 
+class Part(NamedTuple):
+    """A segment as it is computed: link tokens are text."""
+
+    is_document: bool
+    tokens: tuple[int, ...]
+    head: tuple[int, ...]  # of a document, the tokens of it that are text
+    before: Segments  # all that ends before it
+
+
 @dataclass(frozen=True)
 class Prompt:
     """Segments (is_document, tokens), no two texts side by side; the last one is text."""
 
-    segments: tuple[tuple[bool, tuple[int, ...]], ...]
+    segments: Segments
     mode: ChunkContext = "none"
     extra_key: str | None = None
     lora_id: str | None = None
+    link_tokens: int = 0
 
     @classmethod
-    def of(cls, *segments: tuple[bool, tuple[int, ...]], mode: ChunkContext = "none") -> Prompt:
-        return cls(segments, mode)
+    def of(
+        cls,
+        *segments: tuple[bool, tuple[int, ...]],
+        mode: ChunkContext = "none",
+        link_tokens: int = 0,
+    ) -> Prompt:
+        return cls(segments, mode, link_tokens=link_tokens)
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        parts: list[Part] = []
+        waiting: tuple[int, ...] = ()
+        before: Segments = ()
+        for i, (is_document, tokens) in enumerate(self.segments):
+            head, tail = tokens[: self.link_tokens], tokens[self.link_tokens :]
+            if not (is_document and tail):
+                waiting += tokens
+                continue
+            if waiting + head:
+                parts.append(Part(False, waiting + head, (), before))
+            parts.append(Part(True, tail, head, self.segments[:i]))
+            waiting, before = (), self.segments[: i + 1]
+        return [*parts, Part(False, waiting, (), before)]
 
     @cached_property
     def ids(self) -> list[int]:
@@ -42,7 +75,8 @@ class Prompt:
 
     @cached_property
     def starts(self) -> list[int]:
-        return np.cumsum([0, *(len(tokens) for _, tokens in self.segments)])[:-1].tolist()
+        """Where each part begins."""
+        return np.cumsum([0, *(len(part.tokens) for part in self.parts)])[:-1].tolist()
 
     @property
     def has_documents(self) -> bool:
@@ -51,6 +85,8 @@ class Prompt:
     @property
     def context(self) -> tuple[int, ...]:
         """What documents see before themselves."""
+        if len(self.parts) == 1:
+            return ()
         is_document, tokens = self.segments[0]
         preamble = () if is_document else tokens
         return {"none": (), "sink": (SINK,), "preamble": preamble}[self.mode]
@@ -59,12 +95,13 @@ class Prompt:
     def custom_params(self) -> dict[str, list[int]] | None:
         if not self.has_documents:
             return None
+        ends = np.cumsum([len(tokens) for _, tokens in self.segments]).tolist()
         spans = tuple(
-            (start, start + len(tokens))
-            for start, (is_document, tokens) in zip(self.starts, self.segments, strict=True)
+            (end - len(tokens), end)
+            for end, (is_document, tokens) in zip(ends, self.segments, strict=True)
             if is_document
         )
-        shape = PromptShape(len(self.ids), spans, self.mode)
+        shape = PromptShape(len(self.ids), spans, self.mode, self.link_tokens)
         return {CUSTOM_PARAMS_KEY: shape.encode()}
 
     @property
@@ -75,32 +112,37 @@ class Prompt:
     def is_private(self) -> bool:
         return self.extra_key is not None or self.lora_id is not None
 
-    def full_segments(self, ids: list[int]) -> list[tuple[bool, tuple[int, ...]]]:
-        """The segments of this prompt with generated tokens: ``ids`` is all of it."""
-        return [*self.segments[:-1], text(*ids[self.starts[-1] :])]
+    def full_parts(self, ids: list[int]) -> list[Part]:
+        """The parts of this prompt with generated tokens: ``ids`` is all of it."""
+        last = self.parts[-1]._replace(tokens=tuple(ids[self.starts[-1] :]))
+        return [*self.parts[:-1], last]
 
     def contents(self, ids: list[int]) -> list[list[Content]]:
-        """What the KV of each token depends on, by segment."""
+        """What the KV of each token depends on, by part."""
         contents: list[list[Content]] = []
-        for i, (is_document, tokens) in enumerate(self.full_segments(ids)):
-            before: Hashable = ("after", self.mode, self.segments[:i])
-            if is_document:
-                tokens, before = self.context + tokens, "path"
-            elif i == 0:
+        for i, part in enumerate(self.full_parts(ids)):
+            ahead = self.context + part.head if part.is_document else ()
+            before: Hashable = ("after", self.mode, part.before, self.link_tokens)
+            if part.is_document or i == 0:
                 before = "path"
-            contents.append([(self.namespace, before, tokens[: j + 1]) for j in range(len(tokens))])
-            if is_document:
-                del contents[-1][: len(self.context)]
+            tokens = ahead + part.tokens
+            all_contents = [(self.namespace, before, tokens[: j + 1]) for j in range(len(tokens))]
+            contents.append(all_contents[len(ahead) :])
         return contents
 
     def positions(self, ids: list[int]) -> list[int]:
         """Rotary position at which each token is computed."""
         positions: list[int] = []
-        for is_document, tokens in self.full_segments(ids):
-            first = len(self.context) if is_document else len(positions)
-            positions += range(first, first + len(tokens))
+        for part in self.full_parts(ids):
+            first = len(positions)
+            if part.is_document:
+                first = len(self.context) + len(part.head)
+            positions += range(first, first + len(part.tokens))
         return positions
 
-    @property
-    def sink_content(self) -> Content:
-        return (self.namespace, "path", (SINK,))
+    def detached_contents(self, part: int | None) -> list[Content]:
+        """What the KV of a sink (None), or of a document's head as it stands alone, depends on."""
+        tokens, skipped = (SINK,), 0
+        if part is not None:
+            tokens, skipped = self.context + self.parts[part].head, len(self.context)
+        return [(self.namespace, "path", tokens[: i + 1]) for i in range(skipped, len(tokens))]

@@ -18,7 +18,7 @@ from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang.srt.mem_cache.radix_cache import RadixCache
 from sglang.srt.sampling.sampling_params import SamplingParams
 
-from sglang_lazy.cache.prefix_cache import admitted_state
+from sglang_lazy.cache.request_state import admitted_state
 
 from .pool import check_accounts, locked_slots, make_cache, tree_slots
 from .prompts import Content, Prompt
@@ -47,10 +47,10 @@ class Running:
         """Logical index of each place of the row: cached tokens first."""
         place = [
             (offset >= hit, start + offset)
-            for start, hit, (_, tokens) in zip(
-                self.prompt.starts, self.cached, self.prompt.full_segments(self.ids), strict=True
+            for start, hit, part in zip(
+                self.prompt.starts, self.cached, self.prompt.full_parts(self.ids), strict=True
             )
-            for offset in range(len(tokens))
+            for offset in range(len(part.tokens))
         ]
         return [index for _, index in sorted(place)]
 
@@ -97,9 +97,10 @@ class Simulation:
             known = [content in in_tree for content in segment[: max(limit - start, 0)]]
             expected.append((known + [False]).index(False))
         run.req.init_next_round_input(self.cache)
-        for slot in getattr(self.cache, "_unwritten_sinks", ()):  # stock has none
-            self.written.pop(slot, None)  # taken anew: what it held before is garbage
         state = admitted_state(run.req)
+        for detached in () if state is None else state.detached():
+            for slot in detached.slots[detached.num_cached :].tolist():
+                self.written.pop(slot, None)  # taken anew: what it held before is garbage
         hit = [len(run.req.prefix_indices)] if state is None else list(state.layout.cached)
         if self.exact:
             assert hit == expected
@@ -117,7 +118,7 @@ class Simulation:
         return self.admit(self.new(prompt, logprob_start_len))
 
     def compute(
-        self, run: Running, num_tokens: int | None = None, writes_sink: bool = True
+        self, run: Running, num_tokens: int | None = None, writes_detached: bool = True
     ) -> None:
         """One pass over the next tokens of a prompt; nothing is handed to the tree yet."""
         assert not run.is_pending
@@ -135,9 +136,13 @@ class Simulation:
         self.row(run)[start:end] = slots
         req.kv_committed_len = req.kv.kv_allocated_len = end
         state = admitted_state(req)
-        sink_slot = None if state is None else state.sink_slot
-        if writes_sink and sink_slot is not None and self.cache.take_unwritten_sink(sink_slot):
-            self.written[int(sink_slot)] = run.prompt.sink_content
+        if writes_detached and state is not None:
+            for part, detached in state.detached_in(start, end).items():
+                if detached.take_missing():
+                    new = zip(
+                        detached.slots.tolist(), run.prompt.detached_contents(part), strict=True
+                    )
+                    self.written |= dict(new)
         contents = sum(run.prompt.contents(run.ids), [])
         for slot, logical in zip(slots.tolist(), run.permutation()[start:end], strict=True):
             self.written[slot] = contents[logical]
@@ -212,7 +217,13 @@ class Simulation:
         return self.cache.req_to_token_pool.req_to_token[run.req.req_pool_idx]
 
     def contents_in_tree(self) -> set[Content]:
-        return {self.written[s] for s in tree_slots(self.cache) if s in self.written}
+        return {self.written[s] for s in self.shared_slots() if s in self.written}
+
+    def shared_slots(self) -> list[int]:
+        """Those of the tree that others may find."""
+        nodes = getattr(self.cache, "_private", ())  # stock has none
+        private = {slot for node in nodes for slot in node.value.tolist()}
+        return [slot for slot in tree_slots(self.cache) if slot not in private]
 
     def check(self) -> None:
         """Accounts, locks, one copy of everything, and every row."""
@@ -222,7 +233,7 @@ class Simulation:
             if run.req.req_pool_idx is not None:
                 own += self.row(run)[run.req.cache_protected_len : committed].tolist()
         check_accounts(self.cache, own)
-        in_tree = [self.written[s] for s in tree_slots(self.cache) if s in self.written]
+        in_tree = [self.written[s] for s in self.shared_slots() if s in self.written]
         if self.exact:
             assert len(in_tree) == len(set(in_tree)), "two copies of one token's KV"
         if not self.running:
@@ -236,8 +247,9 @@ class Simulation:
         fill = req.full_untruncated_fill_ids
         assert fill.tolist() == [run.ids[i] for i in permutation][: len(fill)]
         state = admitted_state(req)
-        sink = [] if state is None or state.sink_slot is None else state.sink_slot.tolist()
+        detached: list[int] = []
         if state is not None:
+            detached = self._check_detached(run, state)
             positions = run.prompt.positions(run.ids)
             assert state.layout.positions(0, state.layout.num_tokens).tolist() == [
                 positions[i] for i in permutation[: state.layout.num_tokens]
@@ -246,10 +258,23 @@ class Simulation:
             return
         contents = sum(run.prompt.contents(run.ids), [])
         row = self.row(run)[: req.kv_committed_len].tolist()
-        assert {*row[: req.cache_protected_len], *sink} <= locked, "a used node is not locked"
+        used = {*row[: req.cache_protected_len], *detached}
+        assert used <= locked, "a used node is not locked"
         assert [self.written.get(slot) for slot in row] == [
             contents[i] for i in permutation[: len(row)]
         ]
-        assert all(self.written.get(slot) == run.prompt.sink_content for slot in sink)
         if req.cache_protected_len and len(req.prefix_indices) <= len(row):
             assert req.prefix_indices.tolist() == row[: len(req.prefix_indices)]
+
+    def _check_detached(self, run: Running, state: Any) -> list[int]:
+        """Slots of the request's detached tokens; what was computed is as it should be."""
+        slots: list[int] = []
+        for part, detached in [(None, state.sink), *state.heads.items()]:
+            if detached is None:
+                continue
+            known = len(detached.tokens) if detached.is_planned else detached.num_cached
+            contents = [self.written.get(slot) for slot in detached.slots.tolist()[:known]]
+            assert contents == run.prompt.detached_contents(part)[:known]
+            assert len(detached.slots) == len(detached.tokens)
+            slots += detached.slots.tolist()
+        return slots

@@ -17,7 +17,7 @@ from sglang_lazy.cache.chunk_tree import ChunkTree, NodeBundle, SegmentHit
 from sglang_lazy.cache.context import ContextTable
 from sglang_lazy.cache.prompt import SegmentKey
 
-from .pool import SEED, SINK, check_accounts, init_params, locked_slots
+from .pool import SEED, check_accounts, init_params, locked_slots
 
 Path = tuple[Hashable, tuple[int, ...]]
 
@@ -29,7 +29,7 @@ def text_contexts() -> list[Hashable]:
     table = ContextTable(SEED)
     one = (table.intern(array("q", [1, 2]), True),)
     two = (table.intern(array("q", [1]), True), table.intern(array("q", [2]), True))
-    return [table.context(None, "none", segments) for segments in (one, two)]
+    return [table.context(None, "none", 0, segments) for segments in (one, two)]
 
 
 NAMESPACES: list[Hashable] = [None, "a", ("extra_key", "a"), *text_contexts()]
@@ -68,7 +68,6 @@ class ChunkTreeMachine(RuleBasedStateMachine):
         self.tree = ChunkTree(init_params(NUM_SLOTS))
         self.allocator = self.tree.token_to_kv_pool_allocator
         self.owner: dict[Path, int] = {}
-        self.unwritten: set[int] = set()
         self.locks: list[Lock] = []
 
     @rule(namespace=namespaces, prefix=prefixes, tokens=token_lists)
@@ -130,35 +129,63 @@ class ChunkTreeMachine(RuleBasedStateMachine):
         assert self.forget_evicted() == result.num_tokens_evicted
         assert result.num_tokens_evicted >= min(num_tokens, evictable)
 
-    @rule(namespace=namespaces)
-    def create_sink(self, namespace: Hashable) -> None:
-        known = self.owner.get((namespace, (SINK,)))
-        room = self.allocator.available_size() + self.tree.evictable_size()
-        sink = self.tree.find_or_create_sink(namespace, SINK)
+    @rule(tokens=token_lists, is_locked=st.booleans())
+    def hold(self, tokens: tuple, is_locked: bool) -> None:
+        """Slots of one's own, found by nobody."""
+        slots = self.tree.allocate(len(tokens), NodeBundle(()))
         self.forget_evicted()
-        if known is not None:
-            assert sink.slots.tolist() == [known]
-        elif room == 0:
-            assert sink.node is None and len(sink.slots) == 0
-        else:
-            (slot,) = sink.slots.tolist()
-            self.owner[namespace, (SINK,)] = slot
-            self.unwritten.add(slot)
+        if slots is None:
+            assert self.allocator.available_size() + self.tree.evictable_size() < len(tokens)
+            return
+        node = self.tree.hold_private(array("q", tokens), slots)
+        namespace = node.key.extra_key
+        for i, slot in enumerate(slots.tolist()):
+            self.owner[namespace, tokens[: i + 1]] = slot
+        if is_locked:
+            self.lock([SegmentHit([slots], len(tokens), node)], [(namespace, tokens)])
 
-    @rule(namespace=namespaces)
-    def write_sink(self, namespace: Hashable) -> None:
-        slot = self.owner.get((namespace, (SINK,)))
-        if slot in self.unwritten:
-            assert self.tree.take_unwritten_sink(torch.tensor([slot]))
-            assert not self.tree.take_unwritten_sink(torch.tensor([slot]))
-            self.unwritten.remove(slot)
+    @rule()
+    def drop(self) -> None:
+        """Those that are not locked go; the others stay."""
+        self.tree.drop_unlocked()
+        locked = {namespace for lock in self.locks for namespace, _ in lock.paths}
+        for namespace, path in list(self.owner):
+            if namespace not in (*NAMESPACES, *locked):
+                del self.owner[namespace, path]
+
+    @precondition(lambda self: self.tree._private)
+    @rule(index=st.integers(0, 99))
+    def release(self, index: int) -> None:
+        """The slots of an unlocked private node get another owner: here, the allocator."""
+        unlocked = [node for node in self.tree.evictable_leaves if node in self.tree._private]
+        if unlocked:
+            node = sorted(unlocked, key=lambda n: n.id)[index % len(unlocked)]
+            self.tree.release_private(node)
+            self.allocator.free(node.value)
+            for i in range(len(node.key)):
+                del self.owner[node.key.extra_key, tuple(node.key.token_ids[: i + 1])]
+
+    @rule(num_tokens=st.integers(1, NUM_SLOTS), index=st.integers(0, 99))
+    def allocate_beside(self, num_tokens: int, index: int) -> None:
+        """Nothing of a bundle is evicted, and nothing at all where there is too little."""
+        nodes = sorted(self.tree.evictable_leaves, key=lambda n: n.id)
+        keep = NodeBundle(nodes[index % len(nodes) :][:1] if nodes else [])
+        kept = [slot for node in keep.nodes for slot in node.value.tolist()]
+        before = len(self.owner)
+        slots = self.tree.allocate(num_tokens, keep)
+        evicted = self.forget_evicted()
+        assert set(kept) <= set(self.owner.values())
+        assert before - len(self.owner) == evicted
+        if slots is None:
+            assert evicted == 0
+        else:
+            self.allocator.free(slots)
 
     @rule()
     def reset(self) -> None:
         self.tree.reset()
         self.allocator.clear()
         self.owner.clear()
-        self.unwritten.clear()
         self.locks.clear()
 
     @invariant()
@@ -221,7 +248,6 @@ class ChunkTreeMachine(RuleBasedStateMachine):
             del self.owner[path]
         for namespace, path in self.owner:
             assert len(path) == 1 or (namespace, path[:-1]) in self.owner, "head evicted first"
-        self.unwritten &= set(left.values())
         return len(gone)
 
 

@@ -62,3 +62,24 @@ def test_text_sees_the_sink_only_behind_a_leading_document(
     n = len(is_document)
     layout = PromptLayout((2,) * n, is_document, (0,) * n, context_length, has_own_context)
     assert layout.text_sees_sink is sees
+
+
+# S S S H H | T T T | Q Q    a document of five tokens, two of which are text; none cached
+LINKED = PromptLayout((5, 3, 2), (False, True, False), (0, 0, 0), 1, True, (0, 2, 0))
+
+
+def test_tail_is_computed_where_it_stands_in_its_document() -> None:
+    # Behind one context token and two of its head.
+    assert LINKED.positions(0, 10).tolist() == [0, 1, 2, 3, 4, 3, 4, 5, 8, 9]
+    assert LINKED.position_offset(1) == 2
+
+
+def test_tail_does_not_see_the_head_that_is_text() -> None:
+    assert LINKED.spans_before(LINKED.pieces[1]) == [Span(0, 1, 0)]
+    assert LINKED.spans_before(LINKED.pieces[2]) == [Span(0, 5, 0), Span(5, 3, 2)]
+
+
+def test_segments_that_a_chunk_computes() -> None:
+    assert LINKED.computed_segments(0, 5) == [0]
+    assert LINKED.computed_segments(4, 6) == [0, 1]
+    assert LINKED.computed_segments(8, 12) == [2]

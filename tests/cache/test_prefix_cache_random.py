@@ -29,7 +29,8 @@ def prompts(draw: st.DrawFn) -> Prompt:
         segments.append(document)
     mode = draw(st.sampled_from(["none", "sink", "preamble"]))
     extra_key, lora_id = draw(st.sampled_from([(None, None)] * 4 + [("a", None), (None, "b")]))
-    return Prompt((*segments, draw(TEXTS)), mode, extra_key, lora_id)
+    link_tokens = draw(st.sampled_from([0, 0, 1, 2, 3]))
+    return Prompt((*segments, draw(TEXTS)), mode, extra_key, lora_id, link_tokens)
 
 
 class TrafficMachine(RuleBasedStateMachine):

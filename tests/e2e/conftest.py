@@ -8,6 +8,7 @@ import pytest
 
 from ..engines import Completion, Server, ServerSlot
 from ..oracle import Mode, Oracle
+from .clients import SEPARATOR, Clients
 from .prompts import Prompt, Writer, load_tokenizer
 from .subject import Subject, largest_error, scored
 
@@ -16,14 +17,21 @@ FP32_NOISE = 2e-4  # logprobs of order 10, sums over thousands of terms
 # Starting a server is slow, so modules that ask the same one run in a row.
 ORDER = (
     "test_stock_equality",
+    "test_clients_off",
     "test_requests",
     "test_bad_input",
     "test_evaluate",
     "test_frontend",
+    "test_link_tokens",
+    "test_openai_client",
+    "test_anthropic_client",
+    "test_separators",
+    "test_clients_bad_input",
     "test_document_reuse",
     "test_chunked_prefill",
     "test_small_pool",
     "test_observability",
+    "test_block_finetune",
     "test_engine",
     "test_evaluate_engine",
     "test_refusals",
@@ -92,3 +100,9 @@ def subject(make_subject: Callable[..., Subject], mode: Mode) -> Subject:
 def server(server_slot: ServerSlot, tolerance: float) -> Server:
     """A server with the lazy cache in its default mode, its cache empty."""
     return server_slot.get(chunk_cache="lazy")
+
+
+@pytest.fixture
+def clients(server_slot: ServerSlot) -> Clients:
+    """A server with the lazy cache and a separator, its cache empty."""
+    return Clients(server_slot.get(chunk_cache="lazy", chunk_separator=SEPARATOR))

@@ -51,6 +51,7 @@ class Subject:
     Attributes:
         mode: what documents see before themselves.
         overrides: whether `mode` is asked for per request, or is the server's own.
+        link_tokens: asked for per request, unless None: then the server has none.
     """
 
     server: Server
@@ -59,18 +60,29 @@ class Subject:
     tolerance: float
     mode: Mode
     overrides: bool = False
+    link_tokens: int | None = None
 
     def with_mode(self, mode: Mode) -> "Subject":
         """The same server, with `mode` asked for in every request."""
         return replace(self, mode=mode, overrides=True)
 
+    def with_link_tokens(self, link_tokens: int) -> "Subject":
+        """The same server, with so many link tokens asked for in every request."""
+        return replace(self, link_tokens=link_tokens)
+
     def fields(self, prompt: Prompt) -> dict[str, Any]:
-        override = self.overrides and prompt.document_spans
-        return {**prompt.request(), **({"chunk_context": self.mode} if override else {})}
+        fields = prompt.request()
+        if prompt.document_spans and self.overrides:
+            fields["chunk_context"] = self.mode
+        if prompt.document_spans and self.link_tokens is not None:
+            fields["chunk_link_tokens"] = self.link_tokens
+        return fields
 
     def rows(self, prompt: Prompt, start: int = 0) -> torch.Tensor:
         """The oracle's logprobs `[num_tokens - start, vocab_size]`."""
-        return self.oracle.logprobs(prompt.segments, self.mode, self.sink_token_id, start)
+        return self.oracle.logprobs(
+            prompt.segments, self.mode, self.sink_token_id, start, self.link_tokens or 0
+        )
 
     def check(self, prompt: Prompt, completion: Completion) -> None:
         rows = self.rows(prompt.then(completion.token_ids[:-1]), start=len(prompt) - 1)

@@ -35,6 +35,14 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "span at the end": ({"input_ids": IDS, "document_spans": [[3, 20]]}, "ends in a document"),
     "span not a pair": ({"input_ids": IDS, "document_spans": [[1, 2, 3]]}, "pair"),
     "unknown mode": ({"segments": [DOCUMENT, TEXT], "chunk_context": "bos"}, "chunk_context"),
+    "negative link tokens": (
+        {"segments": [DOCUMENT, TEXT], "chunk_link_tokens": -1},
+        "chunk_link_tokens must be an integer from 0 to 256; got -1",
+    ),
+    "link tokens without documents": (
+        {"text": "Hi", "chunk_link_tokens": 4},
+        "chunk_link_tokens needs segments or document_spans",
+    ),
     "batch with a fault": (
         {"segments": [[DOCUMENT, TEXT], [TEXT, DOCUMENT]]},
         "ends in a document",

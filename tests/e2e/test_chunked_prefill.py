@@ -37,6 +37,30 @@ def test_documents_longer_than_a_chunk(chunked: Subject, writer: Writer, mode: M
     assert_reuse(subject.ask(Prompt.of((b,), (a,), q)), len(a) + len(b), documents=2, hits=2)
 
 
+@pytest.mark.parametrize("mode", ["none", "sink", "preamble"])
+@pytest.mark.parametrize("length", [30, 59, 62, 64])
+def test_link_tokens(chunked: Subject, writer: Writer, mode: Mode, length: int) -> None:
+    """S+A+N+B+Q: the cuts fall before, in and behind the heads of A and N."""
+    subject = chunked.with_mode(mode).with_link_tokens(4)
+    s, q = writer.story(1, length), writer.story(5, 20)
+    a, n, b = writer.story(2, 50), writer.story(3, 70), writer.story(4, 40)
+    cold = subject.ask(Prompt.of(s, (a,), (n,), q))
+    assert_reuse(cold, 0, documents=2, hits=0)
+    subject.ask(Prompt.of(s, (b,), (n,), (a,), q))
+    full = subject.ask(Prompt.of(s, (n,), (b,), (a,), q))
+    assert full.chunk_cache["hits"] == 3
+    tails = len(a) + len(b) + len(n) - 3 * 4
+    assert full.chunk_cache["cached_tokens"] == tails
+
+
+def test_more_heads_than_a_chunk_has_tokens(chunked: Subject, writer: Writer) -> None:
+    subject = chunked.with_link_tokens(20)
+    documents = [(writer.story(i, 21 + i),) for i in range(12)]
+    subject.ask(Prompt.of(*documents, writer.story(20, 9)))
+    again = subject.ask(Prompt.of(*documents[::-1], writer.story(20, 9)))
+    assert again.chunk_cache["hits"] == 12
+
+
 def test_concurrent_chunked_requests(chunked: Subject, writer: Writer) -> None:
     """Chunks of several prompts that share documents, interleaved with decoding."""
     a, b, q = writer.story(1, 90), writer.story(2, 70), writer.story(3, 8)

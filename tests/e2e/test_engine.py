@@ -16,6 +16,7 @@ from .subject import assert_reuse, largest_error, scored
 
 pytestmark = pytest.mark.server
 
+LINK_TOKENS = 2
 SEGMENTS = [{"text": "Read."}, {"document": " Belka sold the violin."}, {"text": " Who sold it?"}]
 
 
@@ -33,6 +34,7 @@ def outputs(
         {"segments": SEGMENTS[:2]},
         {"prompt": "Hi", "segments": SEGMENTS},
         {"segments": SEGMENTS},
+        {"segments": SEGMENTS, "chunk_link_tokens": 1},
     ]
     job = {
         "settings": {
@@ -40,6 +42,7 @@ def outputs(
             **SMALL_FP32_CPU,
             "chunk_cache": "lazy",
             "chunk_context": "none",
+            "chunk_link_tokens": LINK_TOKENS,
         },
         "requests": [{**request, **scored()} for request in requests],
     }
@@ -70,8 +73,16 @@ def test_segments(outputs: list[Any], writer: Writer, oracle: Oracle, tolerance:
     assert_reuse(by_ids, len(prompt) - 1, documents=1, hits=1)
     for completion in (cold, warm, by_ids):
         extended = prompt.then(completion.token_ids[:-1])
-        rows = oracle.logprobs(extended.segments, "none", start=len(prompt) - 1)
+        rows = oracle.logprobs(
+            extended.segments, "none", start=len(prompt) - 1, link_tokens=LINK_TOKENS
+        )
         assert largest_error(rows, completion) <= tolerance
+
+
+def test_link_tokens_of_a_request(outputs: list[Any]) -> None:
+    """One link token less than the server's number: one token more of the document hits."""
+    default, fewer = (Completion.of(outputs[i]).chunk_cache for i in (1, 7))
+    assert fewer["cached_tokens"] == default["cached_tokens"] + 1 > 1
 
 
 def test_batch(outputs: list[Any]) -> None:

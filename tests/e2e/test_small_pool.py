@@ -54,13 +54,38 @@ def test_retraction(small: Subject, writer: Writer) -> None:
     assert_healthy(small, writer)
 
 
+def test_retraction_with_link_tokens(small: Subject, writer: Writer) -> None:
+    subject = small.with_link_tokens(10)
+    a = writer.story(1, 40)
+    prompts = [
+        Prompt.of(writer.story(2 + i, 20), (a,), (writer.story(10 + i, 30),), writer.story(19, 8))
+        for i in range(6)
+    ]
+    completions = subject.ask_at_once(prompts, max_new_tokens=120)
+    assert sum(c.meta_info["num_retractions"] for c in completions) > 0
+    assert_healthy(subject, writer)
+
+
+def test_heads_that_do_not_fit(small: Subject, writer: Writer) -> None:
+    """Prompt and heads are larger than the pool: refused, and nothing blocks the queue."""
+    documents = [(writer.story(i, 41),) for i in range(14)]
+    prompt = Prompt.of(*documents, writer.story(20, 9))
+    subject = small.with_link_tokens(40)
+    response = subject.server.post("/generate", **subject.fields(prompt), sampling_params=GREEDY)
+    assert response.status_code == 400
+    assert "do not fit into the KV cache of 640 tokens" in response.text
+    small.with_link_tokens(1).ask(prompt)
+    assert_healthy(small, writer)
+
+
 def test_disconnects_under_load(small: Subject, writer: Writer) -> None:
     """A third of 24 clients go away while their prompt is computed or answered."""
     a, q = writer.story(1, 120), writer.story(2, 10)
 
     def ask(i: int) -> int | None:
+        subject = small.with_link_tokens(i % 4)
         fields = {
-            **Prompt.of(writer.story(3 + i % 16, 20 + i), (a,), q).request(),
+            **subject.fields(Prompt.of(writer.story(3 + i % 16, 20 + i), (a,), q)),
             "sampling_params": {**GREEDY, "max_new_tokens": 24},
         }
         if i % 3:

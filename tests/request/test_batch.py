@@ -36,6 +36,14 @@ def test_one_mode_for_a_batch() -> None:
     assert [prompt.chunk_context for prompt in text] == ["preamble", "preamble"]
 
 
+def test_link_tokens_for_a_batch() -> None:
+    for given, expected in ((3, [3, 3]), ([0, None], [0, None]), (None, [None, None])):
+        text, _ = structured_inputs(None, None, [ONE, ONE], None, None, given)
+        assert [prompt.chunk_link_tokens for prompt in text] == expected
+        _, ids = structured_inputs(None, [[1, 2]] * 2, None, [[[0, 1]]] * 2, None, given)
+        assert [prompt.chunk_link_tokens for prompt in ids] == expected
+
+
 def test_ids_with_spans() -> None:
     text, ids = structured_inputs(None, [1, 2, 3], None, [[0, 2]], None)
     assert text is None and isinstance(ids, SegmentedIds)
@@ -67,6 +75,10 @@ def test_batch_of_ids_with_spans() -> None:
         ({"segments": "abc"}, "segments must be a list of objects"),
         ({"segments": [ONE], "chunk_context": ["sink"] * 2}, "or a list of 1 modes"),
         ({"segments": [ONE], "chunk_context": 3}, "chunk_context must be one mode, or a list"),
+        ({"chunk_link_tokens": 1, "text": "a"}, "chunk_link_tokens needs segments or document_spa"),
+        ({"segments": [ONE], "chunk_link_tokens": [1, 2]}, "or a list of 1 numbers"),
+        ({"segments": [ONE, ONE], "chunk_link_tokens": [1, -2]}, "prompt 1 of the batch: chunk_l"),
+        ({"segments": [ONE], "chunk_link_tokens": "4"}, "chunk_link_tokens must be an integer"),
         (
             {"input_ids": [[1, 2], [3]], "document_spans": [[[0, 1]]]},
             "document_spans must have one list for each of the 2 prompts",
@@ -79,5 +91,6 @@ def test_batch_of_ids_with_spans() -> None:
 )
 def test_refused(fields: dict[str, Any], says: str) -> None:
     names = ("text", "input_ids", "segments", "document_spans", "chunk_context")
+    names += ("chunk_link_tokens",)
     with pytest.raises(ValueError, match=says):
         structured_inputs(*(fields.get(name) for name in names))

@@ -148,6 +148,25 @@ def test_refused_chunk_context(value: Any) -> None:
         parse_segments([{"text": "a"}], value)
 
 
+@pytest.mark.parametrize("value", [-1, 257, 1.0, True, "4", [4]])
+def test_refused_link_tokens(value: Any) -> None:
+    with pytest.raises(ValueError, match="chunk_link_tokens must be an integer from 0 to 256; got"):
+        parse_segments([{"text": "a"}], None, value)
+    with pytest.raises(ValueError, match="chunk_link_tokens must be an integer"):
+        parse_document_spans([5, 6], [[0, 1]], None, value)
+
+
+@pytest.mark.parametrize("value", [None, 0, 256])
+def test_link_tokens_stay_with_a_prompt(value: int | None) -> None:
+    prompt = parse_segments([{"document": "abc"}, {"text": "d"}], None, value)
+    for same in (copy.copy(prompt), pickle.loads(pickle.dumps(prompt)), prompt[1:], "a" + prompt):
+        assert same.chunk_link_tokens == value
+    assert (SegmentedPrompt([TextSegment("a", True)]) + prompt).chunk_link_tokens == value
+    ids = parse_document_spans([5, 6], [[0, 1]], None, value)
+    for same in (copy.copy(ids), copy.deepcopy(ids), pickle.loads(pickle.dumps(ids))):
+        assert same.chunk_link_tokens == value
+
+
 def test_parsed_spans_are_the_ids_with_structure() -> None:
     ids = parse_document_spans([5, 6, 7, 8], [[0, 2], (2, 3)], "none")
     assert ids == [5, 6, 7, 8] and isinstance(ids, list)

@@ -113,8 +113,9 @@ def test_marks_in_text_are_not_structure(smollm: Any) -> None:
 
 
 def test_chunk_context_goes_along(smollm: Any) -> None:
-    prompt = SegmentedPrompt([TextSegment("d", True), TextSegment("q", False)], "preamble")
+    prompt = SegmentedPrompt([TextSegment("d", True), TextSegment("q", False)], "preamble", 7)
     assert tokenize_prompt(prompt, smollm).chunk_context == "preamble"
+    assert tokenize_prompt(prompt, smollm).chunk_link_tokens == 7
 
 
 class DropsSpaces:

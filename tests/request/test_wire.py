@@ -14,7 +14,11 @@ from sglang_lazy.request import CUSTOM_PARAMS_KEY, PromptShape
 
 spans = st.lists(st.tuples(st.integers(0, 2**31), st.integers(0, 2**31)), max_size=4).map(tuple)
 shapes = st.builds(
-    PromptShape, st.integers(0, 2**31), spans, st.sampled_from(["none", "sink", "preamble"])
+    PromptShape,
+    st.integers(0, 2**31),
+    spans,
+    st.sampled_from(["none", "sink", "preamble"]),
+    st.integers(0, 256),
 )
 
 

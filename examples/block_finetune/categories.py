@@ -1,0 +1,276 @@
+"""Kinds of things that documents are about."""
+
+from __future__ import annotations
+
+from attributes import (
+    Category,
+    amount,
+    date,
+    head,
+    maker,
+    material,
+    measure,
+    named,
+    own,
+    owner,
+    place,
+    year,
+)
+
+ENGINEER = "[||the engineer |the master builder |the mason ]"
+SCHOLAR = "[||the schoolteacher |the astronomer |the amateur |the scholar ]"
+ARTIST = "[||the architect |the young architect ]"
+
+CLOSED = own("closing day", "weekday")
+PRICE = own("price", "number 2 20 crowns")
+
+_CATEGORIES = (
+    Category(
+        "lighthouse",
+        "lighthouses",
+        ("the lighthouse of {root} Point", "the {root} lighthouse", "the lighthouse of {root}"),
+        (
+            maker("built", "built", "building", "builder", ENGINEER),
+            year("built", "building"),
+            measure("tall", "height", "metres", 12, 95, "taller", "lower"),
+            place(),
+            head("keeper"),
+            material("built"),
+            CLOSED,
+        ),
+        ("It", "The lighthouse", "The tower"),
+    ),
+    Category(
+        "railway",
+        "railways",
+        ("the {root} valley railway", "the {root} railway"),
+        (
+            year("opened", "opening"),
+            amount("stations", 3, 40),
+            named("steam engine"),
+            owner(),
+            measure("long", "length", "kilometres", 11, 180, "longer", "shorter"),
+            head("manager"),
+            own("cargo", "cargo"),
+        ),
+        ("It", "The railway", "The line"),
+    ),
+    Category(
+        "cheese",
+        "cheeses",
+        ("{root} cheese", "the cheese called {root}"),
+        (
+            own("milk", "milk"),
+            own("ripening", "number 2 30 months"),
+            own("rind", "rub"),
+            owner(),
+            maker("invented", "invented", "inventing", "inventor"),
+            place("is made"),
+        ),
+        ("It", "The cheese"),
+    ),
+    Category(
+        "comet",
+        "comets",
+        ("Comet {root}", "the comet {root}"),
+        (
+            maker("discovered", "discovered", "discovering", "discoverer", SCHOLAR),
+            year("discovered", "discovery"),
+            own("period", "number 5 190 years"),
+            own("colour", "colour"),
+            named("probe that visited the core"),
+        ),
+        ("It", "The comet"),
+    ),
+    Category(
+        "theatre",
+        "theatres",
+        ("the {root} Theatre", "the theatre of {root}"),
+        (
+            maker("designed", "designed", "designing", "designer", ARTIST),
+            amount("seats", 90, 990),
+            date("opened", "opening"),
+            place(),
+            head("director"),
+            PRICE,
+            CLOSED,
+        ),
+        ("It", "The theatre", "The house"),
+    ),
+    Category(
+        "owl",
+        "owls",
+        ("the {root} owl", "the spotted {root} owl"),
+        (
+            own("food", "food"),
+            measure("heavy", "weight", "grams", 60, 990, "heavier", "lighter"),
+            own("eggs", "number 2 12 eggs"),
+            maker("described", "described", "describing", "first describer"),
+            place("lives"),
+            amount("breeding pairs", 20, 900),
+        ),
+        ("It", "The bird", "The owl"),
+    ),
+    Category(
+        "bridge",
+        "bridges",
+        ("the {root} bridge", "the bridge of {root}"),
+        (
+            maker("designed", "designed", "designing", "designer", ENGINEER),
+            year("opened", "opening"),
+            measure("long", "length", "metres", 40, 980, "longer", "shorter"),
+            place(),
+            amount("arches", 2, 30),
+            material("built"),
+        ),
+        ("It", "The bridge"),
+    ),
+    Category(
+        "museum",
+        "museums",
+        ("the {root} Museum", "the museum of {root}"),
+        (
+            maker("founded", "founded", "founding", "founder"),
+            year("founded", "founding"),
+            amount("rooms", 3, 80),
+            place(),
+            head("director"),
+            PRICE,
+            CLOSED,
+            owner(),
+        ),
+        ("It", "The museum", "The house"),
+    ),
+    Category(
+        "ship",
+        "ships",
+        ("the ship {root}", "the steamer {root}", "the ferry {root}"),
+        (
+            maker("designed", "designed", "designing", "designer"),
+            date("launched", "launch"),
+            measure("long", "length", "metres", 20, 290, "longer", "shorter"),
+            head("captain"),
+            owner(),
+            amount("cabins", 4, 400),
+        ),
+        ("It", "The ship"),
+    ),
+    Category(
+        "castle",
+        "castles",
+        ("{root} Castle", "the castle of {root}"),
+        (
+            maker("built", "built", "building", "builder", ENGINEER),
+            year("built", "building"),
+            amount("towers", 2, 15),
+            head("steward"),
+            owner(),
+            place(),
+            material("built"),
+            CLOSED,
+        ),
+        ("It", "The castle"),
+    ),
+    Category(
+        "festival",
+        "festivals",
+        ("the {root} Festival", "the festival of {root}"),
+        (
+            maker("founded", "founded", "founding", "founder"),
+            date("first held", "first edition"),
+            amount("stages", 2, 20),
+            place("takes place"),
+            head("director"),
+            PRICE,
+        ),
+        ("It", "The festival"),
+    ),
+    Category(
+        "novel",
+        "novels",
+        ("the novel {root}", "the novel The {root} Letters"),
+        (
+            maker("written", "wrote", "writing", "author"),
+            year("published", "publication"),
+            amount("chapters", 7, 90),
+            amount("pages", 110, 990),
+            named("hero"),
+            own("cover", "colour"),
+        ),
+        ("It", "The novel", "The book"),
+    ),
+    Category(
+        "garden",
+        "gardens",
+        ("the {root} Garden", "the garden of {root}"),
+        (
+            maker("planted", "planted", "planting", "creator"),
+            year("opened", "opening"),
+            measure("wide", "width", "metres", 30, 700, "wider", "narrower"),
+            place(),
+            head("head gardener"),
+            amount("kinds of rose", 4, 300),
+            PRICE,
+            CLOSED,
+        ),
+        ("It", "The garden"),
+    ),
+    Category(
+        "mine",
+        "mines",
+        ("the {root} mine", "the mine of {root}"),
+        (
+            year("opened", "opening"),
+            measure("deep", "depth", "metres", 40, 990, "deeper", "shallower"),
+            owner(),
+            head("foreman"),
+            amount("shafts", 2, 14),
+            maker("found", "found", "finding", "finder"),
+            own("ore", "cargo"),
+        ),
+        ("It", "The mine"),
+    ),
+    # The following have names of their own, which other documents mention.
+    Category(
+        "person",
+        "persons",
+        (),
+        (
+            own("birth year", "year"),
+            own("birthplace", "town"),
+            own("trade", "trade"),
+            own("hobby", "hobby"),
+            own("teacher", "person"),
+        ),
+        (),
+    ),
+    Category(
+        "town",
+        "towns",
+        (),
+        (
+            amount("inhabitants", 300, 9900),
+            head("mayor"),
+            own("river", "root"),
+            own("market day", "weekday"),
+            own("speciality", "speciality"),
+        ),
+        ("It", "The town"),
+    ),
+    Category(
+        "company",
+        "companies",
+        (),
+        (
+            year("founded", "founding"),
+            head("chairman"),
+            amount("workers", 12, 990),
+            own("seat", "town"),
+            own("product", "product"),
+        ),
+        ("It", "The company"),
+    ),
+)
+
+CATEGORIES: dict[str, Category] = {c.noun: c for c in _CATEGORIES}
+THINGS: tuple[str, ...] = tuple(n for n, c in CATEGORIES.items() if c.patterns)

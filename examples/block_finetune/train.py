@@ -1,0 +1,220 @@
+"""Fine-tune a model so that documents may be encoded alone: LoRA, full and block attention mixed.
+
+    python train.py MODEL --output adapter --minutes 6
+
+Training stops by the clock, and the learning rate falls to zero by then, so that the same command
+uses whatever GPU there is. Two losses: cross entropy of the answers, and the KL divergence from
+the base model on ordinary text (package descriptions, and text that the base model writes), which
+keeps ordinary prompts as they were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import general_text
+import torch
+from data import Encoder, TrainingBatches
+from dense import Dense, Mode, collate
+from generate import examples
+from model import (
+    add_lora,
+    answer_logits,
+    answer_loss,
+    drift,
+    load_base,
+    load_tokenizer,
+    save_adapter,
+    to_device,
+)
+from peft.helpers import disable_input_dtype_casting
+from prompts import chat_markup
+from torch.utils.data import DataLoader
+
+MODES: dict[Mode, float] = {"full": 0.3, "none": 0.35, "sink": 0.35}
+
+
+def own_texts(model: Any, tokenizer: Any, count: int, length: int) -> list[list[int]]:
+    """Text that the base model writes: chats from the template, and free prose."""
+    device = next(model.parameters()).device
+    before, _ = chat_markup(tokenizer)
+    chat = tokenizer(before, add_special_tokens=False)["input_ids"]
+    prose = [tokenizer.unk_token_id or tokenizer.bos_token_id]
+    texts: list[list[int]] = []
+    for prompt, share in ((chat, 0.7), (prose, 0.3)):
+        number = max(1, int(count * share))
+        ids = torch.tensor([prompt] * number, device=device)
+        output = model.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=True, top_k=0, top_p=0.97,
+            max_new_tokens=length - len(prompt), min_new_tokens=length - len(prompt),
+            eos_token_id=None, pad_token_id=tokenizer.pad_token_id,
+        )  # fmt: skip
+        texts += output.tolist()
+    return texts
+
+
+class Regulariser:
+    """Draws blocks of ordinary text of one length."""
+
+    def __init__(self, blocks: list[list[int]], batch_size: int, seed: int) -> None:
+        length = max(map(len, blocks))
+        self._blocks = torch.tensor([b for b in blocks if len(b) == length])
+        self._batch_size = batch_size
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def draw(self) -> torch.Tensor:
+        index = torch.randint(len(self._blocks), (self._batch_size,), generator=self._generator)
+        return self._blocks[index]
+
+
+def held_out_batches(
+    encoder: Encoder, mode: Mode, worlds: int, batch_size: int
+) -> list[tuple[Dense, list[str]]]:
+    """Worlds of the test split with the kind of each question; for a look while training."""
+    source = examples("look", "test", 10)
+    drawn = [next(source) for _ in range(worlds)]
+    batches = []
+    for start in range(0, worlds, batch_size):
+        part = drawn[start : start + batch_size]
+        for _, questions in part:
+            for question in questions:
+                question.opening = ""
+        sequences = [encoder.encode(world, questions, mode) for world, questions in part]
+        kinds = [q.kind for _, questions in part for q in questions]
+        batches.append((collate(sequences, encoder.tokenizer.pad_token_id), kinds))
+    return batches
+
+
+@torch.inference_mode()
+def look(
+    model: Any, batches: list[tuple[Dense, list[str]]], device: Any, dtype: torch.dtype
+) -> dict[str, float]:
+    """Share of answers, by kind, of which every token is the most likely one."""
+    right: dict[str, list[bool]] = {}
+    for batch, kinds in batches:
+        moved = to_device(batch, device)
+        logits, labels = answer_logits(model, moved, dtype)
+        hit = (logits.argmax(-1) == labels).cpu()
+        taught = torch.as_tensor(batch.labels) != -100
+        row = torch.arange(len(taught))[:, None].expand_as(taught)[taught]
+        key = row * 1000 + torch.as_tensor(batch.branch)[taught]
+        for question, kind in zip(torch.unique_consecutive(key), kinds, strict=True):
+            right.setdefault(kind, []).append(bool(hit[key == question].all()))
+    return {k: round(100 * sum(v) / len(v), 1) for k, v in sorted(right.items())}
+
+
+def train(arguments: argparse.Namespace) -> None:
+    torch.manual_seed(arguments.seed)
+    random.seed(arguments.seed)
+    torch.set_float32_matmul_precision("high")
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    log = (arguments.output / "log.jsonl").open("w")
+
+    def report(**fields: Any) -> None:
+        line = json.dumps(fields)
+        print(line, flush=True)
+        print(line, file=log, flush=True)
+
+    tokenizer, sink_token_id = load_tokenizer(arguments.model)
+    encoder = Encoder(tokenizer, sink_token_id)
+    # Workers start before the GPU is touched, since they are forked.
+    loader = iter(
+        DataLoader(
+            TrainingBatches(encoder, arguments.seed, arguments.tokens, MODES),
+            batch_size=None,
+            num_workers=arguments.workers,
+            prefetch_factor=4 if arguments.workers else None,
+        )
+    )
+    first = next(loader)
+    dtype = torch.bfloat16
+    base = load_base(arguments.model, dtype)
+    device = next(base.parameters()).device
+    started = time.monotonic()
+    blocks = general_text.blocks(tokenizer, "train", arguments.text_length)
+    num_prose = len(blocks)
+    blocks += own_texts(base, tokenizer, arguments.own_texts, arguments.text_length)
+    report(event="text", prose=num_prose, own=len(blocks) - num_prose, s=time.monotonic() - started)
+    regulariser = Regulariser(blocks, arguments.text_batch, arguments.seed)
+
+    model = add_lora(base, arguments.rank)
+    model.train()
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, lr=arguments.lr, betas=(0.9, 0.99), weight_decay=0.0)
+    looks = {m: held_out_batches(encoder, m, arguments.look, 32) for m in MODES}
+    report(event="start", parameters=sum(p.numel() for p in parameters), device=str(device))
+
+    started = time.monotonic()
+    limit, step, paused, next_look = 60 * arguments.minutes, 0, 0.0, 0.0
+    while True:
+        elapsed = time.monotonic() - started - paused
+        share = elapsed / limit
+        if arguments.steps:
+            share = max(share, step / arguments.steps)
+        if share >= 1:
+            break
+        batch = to_device(first if step == 0 else next(loader), device)
+        lr = arguments.lr * min(1, (step + 1) / 40) * 0.5 * (1 + math.cos(math.pi * share))
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+        with (
+            torch.autocast(device.type, dtype),
+            disable_input_dtype_casting(model),
+        ):
+            answers = answer_loss(model, batch, dtype)
+            kl = drift(model, regulariser.draw().to(device))
+            loss = answers + arguments.kl_weight * kl
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        step += 1
+        if step % arguments.log_every == 0 or step == 1:
+            report(
+                event="step", step=step, s=round(elapsed, 1), lr=round(lr, 6),
+                loss=round(answers.item(), 4), kl=round(kl.item(), 5),
+                prompts=len(batch.input_ids), length=batch.input_ids.shape[1],
+            )  # fmt: skip
+        if share >= next_look and arguments.look:
+            pause = time.monotonic()
+            next_look += 1 / arguments.looks
+            with torch.autocast(device.type, dtype), disable_input_dtype_casting(model):
+                for mode, batches in looks.items():
+                    report(
+                        event="look", step=step, mode=mode, **look(model, batches, device, dtype)
+                    )
+            paused += time.monotonic() - pause
+    save_adapter(model, arguments.output)
+    report(event="end", step=step, s=round(time.monotonic() - started, 1))
+
+
+def parser(add_help: bool = True) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__.splitlines()[0], add_help=add_help)
+    add = made.add_argument
+    add("model", help="folder or name of a Llama-like model with a chat template")
+    add("--output", type=Path, required=True, help="folder for the adapter and the log")
+    add("--minutes", type=float, default=6.0, help="time of the training loop")
+    add("--steps", type=int, default=0, help="stop after so many steps, if that is earlier")
+    add("--rank", type=int, default=16)
+    add("--lr", type=float, default=1e-3)
+    add("--tokens", type=int, default=24576, help="tokens of a batch, padding included")
+    add("--kl-weight", type=float, default=1.0, help="weight of the KL divergence on ordinary text")
+    add("--text-batch", type=int, default=8, help="blocks of ordinary text a step")
+    add("--text-length", type=int, default=256, help="tokens of such a block")
+    add("--own-texts", type=int, default=1024, help="texts that the base model writes first")
+    add("--workers", type=int, default=12, help="processes that make batches")
+    add("--look", type=int, default=64, help="test worlds to look at while training; 0: none")
+    add("--looks", type=int, default=5, help="how often")
+    add("--log-every", type=int, default=20)
+    add("--seed", type=int, default=0)
+    return made
+
+
+if __name__ == "__main__":
+    train(parser().parse_args())

@@ -1,0 +1,69 @@
+"""What the cache knows of a request with documents."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sglang_lazy.cache.chunk_tree import NodeBundle
+from sglang_lazy.cache.detached import DetachedRun
+from sglang_lazy.cache.layout import PromptLayout
+from sglang_lazy.cache.prompt import DocumentPrompt
+
+if TYPE_CHECKING:
+    from sglang.srt.managers.schedule_batch import Req
+    from sglang.srt.mem_cache.radix_cache import TreeNode
+
+STATE = "_sglang_lazy_state"
+"""Attribute of a request."""
+
+
+class RequestState:
+    """The prompt, and from the request's admission on where its tokens lie.
+
+    Attributes:
+        prompt: segments and keys.
+        layout: of the row; None while the request is not admitted.
+        sink: the sink token that documents see, where the prompt does not hold it.
+        heads: by segment, the heads of tails that had to be computed.
+        bundle: the tree nodes to lock.
+        missing: missing tokens of documents when the request was matched, by document.
+        decode_spans: derived from the layout and the bundle, when decoding.
+    """
+
+    def __init__(self, prompt: DocumentPrompt) -> None:
+        self.prompt = prompt
+        self.layout: PromptLayout | None = None
+        self.sink: DetachedRun | None = None
+        self.heads: dict[int, DetachedRun] = {}
+        self.bundle = NodeBundle(())
+        self.missing: dict[Hashable, int] = {}
+        self.decode_spans: Any = None
+
+    def detached(self) -> list[DetachedRun]:
+        """Everything that the row does not hold."""
+        return [*([self.sink] if self.sink else []), *self.heads.values()]
+
+    def detached_in(self, start: int, stop: int) -> dict[int | None, DetachedRun]:
+        """What the pass over [start, stop) of the row needs of it: the sink, under None, and heads.
+
+        A head is computed in the pass that begins to compute its tail.
+        """
+        assert self.layout is not None
+        runs: dict[int | None, DetachedRun] = {}
+        if self.sink is not None:
+            runs[None] = self.sink
+        if self.heads:
+            segments = self.layout.computed_segments(start, stop)
+            runs |= {i: self.heads[i] for i in segments if i in self.heads}
+        return runs
+
+    def bundle_of(self, nodes: Sequence[TreeNode | None]) -> NodeBundle:
+        """What to lock: each segment's node, and what is detached."""
+        return NodeBundle((*nodes, *(n for run in self.detached() for n in run.nodes)))
+
+
+def admitted_state(req: Req) -> RequestState | None:
+    """The state of a request with documents that holds a layout; None for plain prompts."""
+    state = getattr(req, STATE, None)
+    return state if state is not None and state.layout is not None else None
