@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,18 +22,6 @@ OUTPUT = ("text", "mermaid")
 
 URL = "http://127.0.0.1:30000"
 MODEL = "<model>"
-
-PROVIDERS = {
-    "chunk_link_tokens": "sglang_lazy.cache.detached",
-    "--chunk-link-tokens": "sglang_lazy.cache.detached",
-    "--chunk-separator": "sglang_lazy.surfaces",
-    "client.": "sglang_lazy.surfaces",
-    "anthropic": "sglang_lazy.surfaces",
-    "openai": "sglang_lazy.surfaces",
-    "sglang_lazy.evaluate": "sglang_lazy.evaluate",
-    ".[evaluate]": "sglang_lazy.evaluate",
-}
-"""What a block may mention, and the module that provides it."""
 
 
 class Block(NamedTuple):
@@ -53,12 +40,6 @@ class Block(NamedTuple):
     def is_program(self) -> bool:
         """Whether it has to run as a file of its own: engines start processes."""
         return self.language == "python" and "__name__" in self.code
-
-    @property
-    def absent_module(self) -> str | None:
-        """The module without which it cannot run, where that is not part of the package."""
-        modules = {module for words, module in PROVIDERS.items() if words in self.code}
-        return next((name for name in sorted(modules) if find_spec(name) is None), None)
 
     def filled_in(self, url: str, model_dir: Path) -> str:
         return self.code.replace(URL, url).replace(MODEL, str(model_dir))

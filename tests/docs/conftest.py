@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,7 @@ TEXTS = ("\n\nThe mill at Orrin was built in 1790.", "\n\nThe ferry at Lund runs
 @pytest.fixture(scope="module")
 def server(server_slot: ServerSlot) -> Server:
     """A server with everything that pages ask of one."""
-    config: dict[str, object] = {"enable_metrics": True}
-    if find_spec("sglang_lazy.surfaces"):
-        config["chunk_separator"] = "<|document|>"
-    return server_slot.get(chunk_cache="lazy", **config)
+    return server_slot.get(chunk_cache="lazy", enable_metrics=True, chunk_separator="<|document|>")
 
 
 @pytest.fixture(scope="module")

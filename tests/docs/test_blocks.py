@@ -24,13 +24,6 @@ def blocks(language: str, programs: bool = False) -> Any:
     return pytest.mark.parametrize("block", chosen, ids=lambda block: block.place)
 
 
-@pytest.fixture(autouse=True)
-def skip_what_is_absent(request: pytest.FixtureRequest) -> None:
-    block = getattr(request.node, "callspec", None) and request.node.callspec.params.get("block")
-    if block and (module := block.absent_module):
-        pytest.skip(f"this version has no {module}")
-
-
 @pytest.fixture(scope="module")
 def sessions() -> dict[Path, dict[str, Any]]:
     """By page: the names that its Python blocks have defined."""
@@ -58,8 +51,8 @@ def test_python(
     done = session.setdefault("__done__", set())
     for earlier in BLOCKS:
         is_due = earlier.page == block.page and earlier.line <= block.line
-        is_script = earlier.language != "python" or earlier.is_program or earlier.absent_module
-        if is_due and not is_script and earlier.line not in done:
+        is_snippet = earlier.language == "python" and not earlier.is_program
+        if is_due and is_snippet and earlier.line not in done:
             code = "\n" * (earlier.line - 1) + earlier.filled_in(server.url, model_dir)
             exec(compile(code, str(earlier.page), "exec"), session)
             done.add(earlier.line)
