@@ -60,11 +60,9 @@ def test_python(
 
 @pytest.mark.server
 @blocks("sh")
-def test_shell(
-    block: Block, server: Server, directory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shell(block: Block, server: Server, model_dir: Path, directory: Path) -> None:
     setting = Setting(server.url, directory)
-    found = list(commands(block.filled_in(server.url, directory)))
+    found = list(commands(block.filled_in(server.url, model_dir)))
     assert found, "there is no command in it"
     for words in found:
         run(words, setting)
