@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sglang_lazy.surfaces.documents import document_text
+
 STDIN = "-"
 
 
@@ -67,7 +69,7 @@ def render(text: str, title: str | None, template: str | None) -> str:
             behind the title and a newline where there is a title.
     """
     if template is None:
-        return f"{title}\n{text}" if title else text
+        return document_text(text, title)
     values = {"{text}": text, "{title}": title or ""}
     return re.sub(r"\{(?:text|title)\}", lambda match: values[match[0]], template)
 

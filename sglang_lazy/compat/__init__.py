@@ -1,0 +1,79 @@
+"""Everything that depends on the SGLang version.
+
+Written for 0.5.17. Newer releases move fields between ``Req`` and ``req.kv`` and
+reshape ``MatchResult``; those differences belong here and nowhere else.
+"""
+
+from sglang_lazy.compat.forward import (
+    capture_decode_graphs,
+    decode_mode,
+    flash_attention_3,
+    has_decode_graphs,
+    model_output,
+    needs_last_logits_only,
+    run_at_positions,
+    without_decode_graphs,
+    write_kv,
+)
+from sglang_lazy.compat.models import (
+    has_latent_attention,
+    has_state_space_layers,
+    runs_on_transformers,
+)
+from sglang_lazy.compat.requests import (
+    INFO_KEY,
+    attach_info,
+    lock_result,
+    match_result,
+    namespace,
+    no_room,
+    skip_request,
+    take_infos,
+    unlock_result,
+)
+from sglang_lazy.compat.server import (
+    SUMMARY_RID,
+    ask_for_summaries,
+    dp_rank,
+    for_administrators,
+    metric_classes,
+    prefill_graph_backend,
+    resolved_settings,
+    sglang_version,
+    summary_limit,
+    summary_reply,
+)
+
+__all__ = [
+    "INFO_KEY",
+    "SUMMARY_RID",
+    "ask_for_summaries",
+    "attach_info",
+    "capture_decode_graphs",
+    "decode_mode",
+    "dp_rank",
+    "flash_attention_3",
+    "for_administrators",
+    "has_decode_graphs",
+    "has_latent_attention",
+    "has_state_space_layers",
+    "lock_result",
+    "match_result",
+    "metric_classes",
+    "model_output",
+    "namespace",
+    "needs_last_logits_only",
+    "no_room",
+    "prefill_graph_backend",
+    "resolved_settings",
+    "run_at_positions",
+    "runs_on_transformers",
+    "sglang_version",
+    "skip_request",
+    "summary_limit",
+    "summary_reply",
+    "take_infos",
+    "unlock_result",
+    "without_decode_graphs",
+    "write_kv",
+]
