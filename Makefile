@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 TYPECHECK := build/typecheck
 
 .DEFAULT_GOAL := help
-.PHONY: help env model demo examples test lint format clean distclean
+.PHONY: help env model demo examples test lint format docs docs-serve clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 env: $(STAMP) ## create .venv with SGLang and everything else (several GB)
 
@@ -61,6 +61,18 @@ lint: $(STAMP) ## ruff and mypy
 format: $(STAMP) ## sort imports and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+DOCS_STAMP := $(VENV)/.installed-docs
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --editable '.[docs]'
+	@touch $@
+
+docs: $(DOCS_STAMP) ## build the documentation into build/site, warnings are errors
+	$(BIN)/python -m mkdocs build --strict
+
+docs-serve: $(DOCS_STAMP) ## show the documentation at http://127.0.0.1:8000 while it is edited
+	$(BIN)/python -m mkdocs serve
 
 clean: ## remove build outputs and caches
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
