@@ -17,10 +17,10 @@ def add_one_req(
     cache = self.tree_cache
     if not isinstance(cache, LazyPrefixCache):
         return original(self, req, *args, **kwargs)
-    if cache.lacks_room(req):
-        return compat.no_room()
     if cache.should_wait(req):
         return compat.skip_request()  # stays in the queue; those behind it go on
+    if cache.lacks_room(req):
+        return compat.no_room()
     result = original(self, req, *args, **kwargs)
     if self.can_run_list and self.can_run_list[-1] is req:
         cache.note_admission(req)

@@ -50,7 +50,7 @@ def _use_copies() -> None:
 
     def create(ctx: Any) -> Any:
         created = stock(ctx)
-        created.cos_sin_cache = ctx.tp_worker.model_runner.attn_backend._rotaries[0].cos_sin_cache
+        created.cos_sin_cache = ctx.tp_worker.model_runner.attn_backend.rotaries[0].cos_sin_cache
         return created
 
     factory.create_prefix_cache = create

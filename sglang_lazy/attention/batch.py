@@ -15,6 +15,7 @@ from sglang_lazy.attention.plan import (
     decode_plan,
     decode_spans,
 )
+from sglang_lazy.attention.upload import upload
 from sglang_lazy.cache.detached import DetachedRun
 from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 from sglang_lazy.cache.request_state import RequestState, admitted_state
@@ -42,10 +43,10 @@ def plan_batch(forward_batch: ForwardBatch, batch: ScheduleBatch, cache: LazyPre
 _PLAIN_SPANS = decode_spans(None)
 
 
-def _decode_spans_of(state: RequestState) -> DecodeSpans:
+def _decode_spans_of(state: RequestState, num_stored: int) -> DecodeSpans:
     if state.decode_spans is None:
         ids = [None if node is None else node.id for node in state.bundle.nodes]
-        state.decode_spans = decode_spans(state.layout, ids)
+        state.decode_spans = decode_spans(state.layout, ids, num_stored)
     spans: DecodeSpans = state.decode_spans
     return spans
 
@@ -63,7 +64,10 @@ def _plan_decode(
     for i, state in enumerate(states):
         if state is not None and state.sink is not None:
             rows[i, -1] = state.sink.slots[0]
-    spans = [_PLAIN_SPANS if state is None else _decode_spans_of(state) for state in states]
+    spans = [
+        _PLAIN_SPANS if state is None else _decode_spans_of(state, req.cache_protected_len)
+        for state, req in zip(states, batch.reqs, strict=True)
+    ]
     return decode_plan(spans, seq_lens, width, rows.view(-1))
 
 
@@ -107,9 +111,7 @@ def _plan_extend(
             builder.add_detached(i * width, run.num_missing, state.layout, places, segment)
             positions.append(run.missing_positions())
             appended.append(run)
-    forward_batch.positions = torch.from_numpy(np.concatenate(positions)).to(
-        forward_batch.positions
-    )
+    forward_batch.positions = upload(np.concatenate(positions), forward_batch.positions.device)
     if appended:
         _append_rows(forward_batch, appended)
     return builder.build(rows.view(-1))
@@ -148,7 +150,7 @@ def plan_of(forward_batch: Any) -> AttentionPlan | None:
 def _append_rows(forward_batch: ForwardBatch, runs: Sequence[DetachedRun]) -> None:
     """Compute the missing tokens of runs too, behind all others; nobody reads their logits."""
     ids = np.concatenate([run.tokens[run.num_cached :] for run in runs])
-    input_ids = torch.from_numpy(ids).to(forward_batch.input_ids)
+    input_ids = upload(ids, forward_batch.input_ids.device).to(forward_batch.input_ids.dtype)
     slots = [run.slots[run.num_cached :].to(forward_batch.out_cache_loc) for run in runs]
     forward_batch.input_ids = torch.cat((forward_batch.input_ids, input_ids))
     forward_batch.out_cache_loc = torch.cat((forward_batch.out_cache_loc, *slots))

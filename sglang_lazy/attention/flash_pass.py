@@ -20,6 +20,7 @@ from sglang_lazy.attention.executor import PlannedPass, layer_settings
 from sglang_lazy.attention.kernel_pass import KernelPass
 from sglang_lazy.attention.plan import AttentionPlan
 from sglang_lazy.attention.rotary import LayerRotary
+from sglang_lazy.attention.upload import upload
 
 if TYPE_CHECKING:
     from sglang.srt.layers.radix_attention import RadixAttention
@@ -114,9 +115,9 @@ class FlashPass:
     ) -> None:
         device = kv_indices.device
         self._flash, self._rest = flash, rest
-        self._cu_seqlens_q = _upload(sequences.cu_seqlens_q, device)
-        self._seq_lens = _upload(sequences.seq_lens, device)
-        self._page_table = kv_indices[_upload(sequences.key_index, device)]
+        self._cu_seqlens_q = upload(sequences.cu_seqlens_q, device)
+        self._seq_lens = upload(sequences.seq_lens, device)
+        self._page_table = kv_indices[upload(sequences.key_index, device)]
         self._max_queries = sequences.max_queries
 
     def attend(
@@ -147,11 +148,6 @@ class FlashPass:
             # It overwrites the zeros of sequences without keys.
             self._rest.attend(q, k_buffer, v_buffer, layer, rotary, out)
         return out.flatten(1)
-
-
-def _upload(array: np.ndarray, device: torch.device) -> torch.Tensor:
-    tensor = torch.from_numpy(array)
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 def plan_flash_pass(plan: AttentionPlan, kv_dtype: torch.dtype) -> FlashPass | None:

@@ -177,14 +177,17 @@ _private_keys = count(-1, -1)
 
 
 def decode_spans(
-    layout: PromptLayout | None, segment_ids: Sequence[int | None] = ()
+    layout: PromptLayout | None, segment_ids: Sequence[int | None] = (), num_stored: int = 0
 ) -> DecodeSpans:
     """Spans of a request that decodes; ``layout`` None: a prompt without documents.
 
     Args:
         layout: of a prompt with documents.
-        segment_ids: for each segment, a number below 2**31 that names its tokens' slots,
-            such as that of the tree's node that ends in it; None where it has none.
+        segment_ids: for each segment, a number below 2**31 that names the slots of its
+            tokens that are stored, such as that of the tree's node that ends where they
+            do; None where it has none.
+        num_stored: places of the row whose slots are the tree's. The others are nobody
+            else's yet: a step is planned before what the pass before it computed is stored.
     """
     if layout is None:
         spans, keys = [Span(0, 0, 0)], [next(_private_keys)]
@@ -195,13 +198,16 @@ def decode_spans(
             # Heads are many and short. Where they stand in a row, they are read in one go.
             while before and _is_computed_text(layout, before[-1], own_start):
                 own_start = before.pop().start
+        stored = [0] * len(layout.lengths)
+        for piece in layout.pieces:
+            stored[piece.segment] += max(min(piece.end, num_stored) - piece.start, 0)
         spans, keys = [], []
         for piece in before:
             spans.append(Span(piece.start, piece.length, layout.position_offset(piece.segment)))
-            named = segment_ids[piece.segment]
-            # The node ends where the segment ends, but segments that end in one node may
-            # begin at different depths: so the place is counted from the end.
-            from_end = layout.lengths[piece.segment] - piece.offset
+            named = segment_ids[piece.segment] if piece.end <= num_stored else None
+            # Segments that end in one node may begin at different depths: so the place is
+            # counted from the node's end.
+            from_end = stored[piece.segment] - piece.offset
             keys.append(next(_private_keys) if named is None else named << 32 | from_end)
         if layout.text_sees_sink:
             spans.append(Span(-1, 1, -1))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,10 +72,13 @@ class LazyPrefixCache(PromptTree):
         self.statistics.publish()
         return result
 
+    def worth_waiting_for(self, missing: Mapping[Hashable, int]) -> bool:
+        return self._in_flight.worth_waiting_for(missing)
+
     def should_wait(self, req: Req) -> bool:
-        """Whether a matched request had better wait for documents that others compute."""
-        state = admitted_state(req)
-        return state is not None and self._in_flight.worth_waiting_for(state.missing)
+        """Whether a request that was just matched waits for documents that others compute."""
+        state = self._state_of(req)
+        return state is not None and state.waits
 
     def reason_to_refuse(self, req: Req) -> str | None:
         """Why a request could never be admitted: a sentence; None where it can."""
@@ -91,7 +94,7 @@ class LazyPrefixCache(PromptTree):
         It must not be admitted: nothing says where its documents lie.
         """
         state = self._state_of(req)
-        return state is not None and state.layout is None
+        return state is not None and state.layout is None and not state.waits
 
     def note_admission(self, req: Req) -> None:
         """Count what an admitted request found; it will compute its missing documents."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,6 +35,14 @@ class PromptTree(ChunkTree):
         self.statistics = DocumentStatistics(metrics)
         super().__init__(params, self.statistics.resident)
 
+    def worth_waiting_for(self, missing: Mapping[Hashable, int]) -> bool:
+        """Whether a request had better wait for others to compute what it misses.
+
+        Args:
+            missing: missing tokens of documents, by document.
+        """
+        raise NotImplementedError
+
     def match_prompt(
         self, state: RequestState, all_ids: Tokens, limit: int, *, lay_out: bool
     ) -> tuple[torch.Tensor, NodeBundle]:
@@ -44,8 +52,9 @@ class PromptTree(ChunkTree):
             state: the request's; given its layout and the nodes to lock if ``lay_out``.
             all_ids: prompt and generated tokens, in logical order.
             limit: tokens that may come from the cache: those before it.
-            lay_out: whether the request is about to be admitted. Where there is no room
-                for its detached tokens, nothing is found and it gets no layout.
+            lay_out: whether the request is about to be admitted. Where it had better wait,
+                or there is no room for its detached tokens, nothing is found and it gets
+                no layout.
 
         Returns:
             int64 slots of the cached tokens, in the row's order, and what to lock.
@@ -71,7 +80,14 @@ class PromptTree(ChunkTree):
             for i, is_document in enumerate(prompt.is_document)
             if is_document and cached[i] < lengths[i]
         }
-        if not self._detach(state, bundle, missing):
+        # Of documents that others compute. What lies behind `limit` no waiting can bring.
+        state.missing = {
+            prompt.document_id(i): max(min(lengths[i], limit - prompt.starts[i]) - cached[i], 0)
+            for i in missing
+        }
+        state.waits = self.worth_waiting_for(state.missing)
+        if state.waits or not self._detach(state, bundle, missing):
+            state.layout = None
             return self._no_slots(), NodeBundle(())
         state.bundle = state.bundle_of(nodes)
         state.layout = PromptLayout(
@@ -83,7 +99,6 @@ class PromptTree(ChunkTree):
             heads=prompt.heads,
         )
         state.decode_spans = None
-        state.missing = {prompt.document_id(i): n for i, n in missing.items()}
         return matched, state.bundle
 
     def _detach(self, state: RequestState, found: NodeBundle, missing: Iterable[int]) -> bool:

@@ -27,7 +27,9 @@ class RequestState:
         sink: the sink token that documents see, where the prompt does not hold it.
         heads: by segment, the heads of tails that had to be computed.
         bundle: the tree nodes to lock.
-        missing: missing tokens of documents when the request was matched, by document.
+        missing: missing tokens of documents when the request was matched, by document;
+            of those that may come from the cache.
+        waits: whether it was matched, to be admitted, and had better wait.
         decode_spans: derived from the layout and the bundle, when decoding.
     """
 
@@ -38,6 +40,7 @@ class RequestState:
         self.heads: dict[int, DetachedRun] = {}
         self.bundle = NodeBundle(())
         self.missing: dict[Hashable, int] = {}
+        self.waits = False
         self.decode_spans: Any = None
 
     def detached(self) -> list[DetachedRun]:

@@ -91,6 +91,8 @@ class Prompt:
             # One token: with none, the server reports nothing of the documents.
             "sampling_params": {"max_new_tokens": 1, "temperature": 0},
             "chunk_context": self.chunk_context,
+            # Whole documents serve prompts with any number of link tokens.
+            "chunk_link_tokens": 0,
             "extra_key": self.extra_key,
             "routed_dp_rank": rank,
         }

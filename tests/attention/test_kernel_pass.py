@@ -84,7 +84,7 @@ def plan(kind: str) -> AttentionPlan:
         builder.add_prompt(0, LINKED.num_tokens - 3, 66, LINKED, head)
         builder.add_detached(0, 2, LINKED, head, 2)
         return builder.build(rows)
-    spans = decode_spans(LAYOUT, [1, 2, 3, 4])
+    spans = decode_spans(LAYOUT, [1, 2, 3, 4], num_stored=LAYOUT.num_tokens)
     if kind == "shared":
         return decode_plan([spans, spans], [150, 151], WIDTH, rows)
     return decode_plan([spans], [150], WIDTH, rows)
@@ -134,7 +134,7 @@ def test_a_plan_beyond_the_graph_does_not_fit(
 ) -> None:
     """A hundred documents of one request: more spans than a graph of one row has room for."""
     layout = PromptLayout((1,) * 101, (True,) * 100 + (False,), (1,) * 100 + (0,), 0, False)
-    spans = decode_spans(layout, list(range(1, 102)))
+    spans = decode_spans(layout, list(range(1, 102)), num_stored=layout.num_tokens)
     rows = torch.arange(WIDTH, dtype=torch.int32, device=DEVICE)
     wanted = decode_plan([spans], [101], WIDTH, rows)
     backend = graph_backend(monkeypatch, "private", layer, rotary, kv)

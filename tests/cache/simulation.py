@@ -97,6 +97,9 @@ class Simulation:
             known = [content in in_tree for content in segment[: max(limit - start, 0)]]
             expected.append((known + [False]).index(False))
         run.req.init_next_round_input(self.cache)
+        if getattr(self.cache, "lacks_room", lambda req: False)(run.req):
+            assert len(run.req.prefix_indices) == 0
+            return
         state = admitted_state(run.req)
         for detached in () if state is None else state.detached():
             for slot in detached.slots[detached.num_cached :].tolist():
