@@ -8,11 +8,12 @@ the placeholders and tokenises it segment by segment.
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sglang_lazy.config import LazyConfig, config_of
+from sglang_lazy.config import config_of
 from sglang_lazy.patches.openai_protocol import DocumentPart
 from sglang_lazy.patches.registry import around
 from sglang_lazy.patches.tokenizer_manager import refuse_too_many
@@ -50,7 +51,8 @@ def process_messages(
 def process_documents(
     original: Callable[..., Any], self: Any, request: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """Do what ``_process_messages`` does for a request with documents; None without any.
+    """Do what ``_process_messages`` does for a request with documents or separators; None
+    for any other.
 
     Raises:
         ValueError: with a sentence that names what is wrong with the request.
@@ -61,12 +63,18 @@ def process_documents(
         if documents or any(map(_is_document, _all_parts(request))):
             raise ValueError(NOT_ENABLED)
         return None
-    messages = _read_messages(request, config)
+    read = _read_messages(request)
+    messages = read
+    if config.chunk_separators and request.input_ids is None:
+        messages = split_at_separators(read, config.chunk_separators, config.chunk_keep_separator)
+    options = parse_options(options_of(request))
     if documents in (None, []) and not any(message.num_documents for message in messages):
         if documents is None and not config.chunk_separators:
             refuse_options_without_documents(options_of(request))
-        return None
-    options = parse_options(options_of(request))
+        if all(map(operator.is_, messages, read)):
+            return None
+        with _rewritten(request, _write_messages(request, read, messages, None), None):
+            return original(self, request, *args, **kwargs)
     listed = parse_documents([] if documents is None else documents)
     _refuse_combinations(self, request, messages)
     num_documents = len(listed) + sum(message.num_documents for message in messages)
@@ -78,7 +86,8 @@ def process_documents(
         template_documents = _for_template(listed, placeholders)
     elif listed:
         messages = place(messages, listed)
-    with _rewritten(request, _write_messages(request, messages, placeholders), template_documents):
+    written = _write_messages(request, read, messages, placeholders)
+    with _rewritten(request, written, template_documents):
         result = original(_view(self, placeholders, options), request, *args, **kwargs)
     if not isinstance(result.prompt_ids, SegmentedIds):
         raise ValueError("this model's chat template leaves out the documents")
@@ -95,15 +104,11 @@ def _is_document(part: Any) -> bool:
     return isinstance(part, DocumentPart)
 
 
-def _read_messages(request: Any, config: LazyConfig) -> list[Message]:
-    """The messages with their documents, those that the operator's separators mark included."""
-    messages = [
+def _read_messages(request: Any) -> list[Message]:
+    return [
         Message(message.role, tuple(_read_parts(message.content, f"messages[{i}].content")))
         for i, message in enumerate(request.messages)
     ]
-    if config.chunk_separators and request.input_ids is None:
-        return split_at_separators(messages, config.chunk_separators, config.chunk_keep_separator)
-    return messages
 
 
 def _read_parts(content: Any, where: str) -> Iterator[Any]:
@@ -145,14 +150,21 @@ def _for_template(
 
 
 def _write_messages(
-    request: Any, messages: Sequence[Message], placeholders: Placeholders
+    request: Any,
+    read: Sequence[Message],
+    messages: Sequence[Message],
+    placeholders: Placeholders | None,
 ) -> list[Any]:
-    """The request's messages, with text in place of documents."""
+    """The request's messages: those that have documents or differ from what was ``read`` anew,
+    with placeholders for documents, which may be None where there are no documents."""
     written = []
-    for stock, message in zip(request.messages, messages, strict=True):
-        if message.num_documents:
+    for stock, was, message in zip(request.messages, read, messages, strict=True):
+        if message.num_documents or message is not was:
+            parts = list(message.parts)
+            if placeholders is not None:
+                parts = with_placeholders(parts, placeholders.put)
             stock = stock.model_copy()
-            stock.content = _content(with_placeholders(message.parts, placeholders.put))
+            stock.content = _content(parts)
         written.append(stock)
     return written
 
@@ -160,6 +172,8 @@ def _write_messages(
 def _content(parts: list[Any]) -> Any:
     from sglang.srt.entrypoints.openai.protocol import ChatCompletionMessageContentTextPart
 
+    if not parts:
+        return ""
     if len(parts) == 1 and isinstance(parts[0], str):
         return parts[0]
     return [

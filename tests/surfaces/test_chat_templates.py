@@ -178,6 +178,46 @@ def test_separators(tokenizer: Any) -> None:
         assert everything.count("##") == (5 if keep else 0) + 4
 
 
+@pytest.mark.parametrize("keep", [False, True], ids=["dropped", "kept"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        [user(text("Notes.##Who?"))],
+        [{"role": "user", "content": "Notes.####Who?"}],
+        [{"role": "user", "content": "Notes.Who?##"}],
+        [{"role": "system", "content": "Notes.##"}, user(text("Who?"))],
+        [user(text("##")), {"role": "assistant", "content": "x##"}, user(text("?"))],
+    ],
+    ids=["one", "two", "last", "system", "nothing else"],
+)
+def test_separators_that_mark_no_document(tokenizer: Any, given: list[Any], keep: bool) -> None:
+    """They are taken out of the prompt all the same, but for the assistant's messages."""
+    config = LazyConfig("lazy", chunk_separators=("##",), chunk_keep_separator=keep)
+    rendering = Rendering(tokenizer, QWEN_2_5, config)
+    prompt = rendering.prompt(given)
+    assert prompt is not None and not hasattr(prompt, "document_spans")
+    head = "##" if keep else ""
+    expected = [
+        message
+        if message["role"] == "assistant"
+        else {**message, "content": _plain(message["content"]).replace("##", head)}
+        for message in given
+    ]
+    assert tokenizer.decode(prompt) == rendering.stock(expected)
+
+
+def test_separators_in_one_message_and_documents_in_another(tokenizer: Any) -> None:
+    config = LazyConfig("lazy", chunk_separators=("##",))
+    rendering = Rendering(tokenizer, QWEN_2_5, config)
+    messages = [{"role": "system", "content": "Be brief.##"}, user(document(FIRST), text("?"))]
+    (before, _), (first, is_document), _ = rendering.pieces(messages)
+    assert "Be brief.<|im_end|>" in before and (first, is_document) == (FIRST, True)
+
+
+def _plain(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
 def test_template_without_documents_is_not_sent_any(tokenizer: Any) -> None:
     """A template that mentions documents in a string or sets them itself takes none."""
     template = "{% set documents = 1 %}documents {{ messages[0].content }}:"
