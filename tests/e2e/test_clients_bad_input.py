@@ -98,9 +98,9 @@ def test_chat(clients: Clients, stream: bool) -> None:
         ({"segments": [{"document": ""}, {"text": "x"}]}, "segments[0] is an empty document"),
         ({"segments": [{"text": "x"}], "suffix": "y"}, "suffix cannot"),
         ({"segments": [{"text": "x"}], "chunk_context": "all"}, "must be one of"),
-        ({"prompt": "x", "chunk_context": "none"}, "needs documents"),
+        ({"prompt": "x", "chunk_context": "all"}, "must be one of"),
     ],
-    ids=["twice", "no text", "empty", "suffix", "context", "no documents"],
+    ids=["twice", "no text", "empty", "suffix", "context", "context of text"],
 )
 def test_completions(clients: Clients, fields: dict[str, Any], fault: str) -> None:
     with pytest.raises(openai.BadRequestError) as error:

@@ -137,6 +137,9 @@ def test_options_need_documents(tokenizer: Any) -> None:
     separated = LazyConfig("lazy", chunk_separators=("##",))
     plain = Rendering(tokenizer, QWEN_2_5, separated).prompt(messages, chunk_context="none")
     assert empty is None and plain is None
+    for fields in ({"chunk_context": "bogus"}, {"chunk_link_tokens": -1}):
+        with pytest.raises(ValueError, match="must be"):
+            Rendering(tokenizer, QWEN_2_5, separated).prompt(messages, **fields)
 
 
 @pytest.mark.parametrize(("template", "fault"), UNSERVABLE.values(), ids=UNSERVABLE)
