@@ -87,8 +87,15 @@ def process_documents(
     elif listed:
         messages = place(messages, listed)
     written = _write_messages(request, read, messages, placeholders)
+    faults: list[ValueError] = []
     with _rewritten(request, written, template_documents):
-        result = original(_view(self, placeholders, options), request, *args, **kwargs)
+        try:
+            view = _view(self, placeholders, options, faults)
+            result = original(view, request, *args, **kwargs)
+        except Exception:
+            if faults:  # where there are tools, SGLang has tried again and failed otherwise
+                raise ValueError(str(faults[0])) from None
+            raise
     if not isinstance(result.prompt_ids, SegmentedIds):
         raise ValueError("this model's chat template leaves out the documents")
     return result
@@ -213,18 +220,27 @@ class _View:
         return getattr(self._target, name)
 
 
-def _view(serving: Any, placeholders: Placeholders, options: dict[str, Any]) -> Any:
-    """A serving object whose tokenizer puts the documents back and keeps them apart."""
+def _view(
+    serving: Any, placeholders: Placeholders, options: dict[str, Any], faults: list[ValueError]
+) -> Any:
+    """A serving object whose tokenizer puts the documents back and keeps them apart.
+
+    What it refuses is added to ``faults``.
+    """
     tokenizer = serving.tokenizer_manager.tokenizer
 
     def encode(text: str, **kwargs: Any) -> list[int]:
         if not placeholders.are_in(text):
             return tokenizer.encode(text, **kwargs)
-        prompt = SegmentedPrompt(placeholders.segments(text), **options)
         try:
+            prompt = SegmentedPrompt(placeholders.segments(text), **options)
             return tokenize_prompt(prompt, tokenizer, kwargs.get("add_special_tokens", True))
+        except ValueError as e:
+            faults.append(e)
+            raise
         except TypeError as e:  # the tokenizer's word for text that is not valid Unicode
-            raise ValueError(f"a document or message cannot be tokenised: {e}") from None
+            faults.append(ValueError(f"a document or message cannot be tokenised: {e}"))
+            raise faults[-1] from None
 
     view = copy.copy(serving)
     segmenting = _View(tokenizer, encode=encode)

@@ -149,6 +149,16 @@ def test_unservable_templates_are_refused(tokenizer: Any, template: str, fault: 
         rendering.prompt([user(text("Read:"), document(FIRST), document(SECOND))])
 
 
+def test_reason_of_a_refusal_where_there_are_tools(tokenizer: Any) -> None:
+    """SGLang tries again with other tools, which this template does not take."""
+    template = (
+        "{% for m in messages %}{{ m.content | replace('\"', '') }}{% endfor %}"
+        "{% for t in tools or () %}{{ 'f' + t['function'].name }}{% endfor %}A:"
+    )
+    with pytest.raises(ValueError, match=r"content\[0\] cannot be served: .* changes it"):
+        Rendering(tokenizer, template).prompt([user(document(FIRST), text("?"))], tools=[TOOL])
+
+
 def test_text_apart_from_documents_is_joined_as_ever(tokenizer: Any) -> None:
     """SGLang joins text parts by a space; beside a document nothing is put in."""
     rendering = Rendering(tokenizer, QWEN_2_5)
