@@ -217,6 +217,8 @@ class _View:
         self.__dict__.update(replaced, _target=target)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_target":  # copy and pickle ask before it is there
+            raise AttributeError(name)
         return getattr(self._target, name)
 
 

@@ -1,13 +1,16 @@
 """Documents in chat messages, by templates of many families, rendered by SGLang's own code."""
 
+import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
 
 from sglang_lazy.config import LazyConfig
+from sglang_lazy.patches.openai_chat import _View
 
 from .chat_templates import FAMILIES, GEMMA, LLAMA_3, PHI_3, QWEN_2_5, UNSERVABLE
 from .rendering import Rendering
@@ -157,6 +160,22 @@ def test_reason_of_a_refusal_where_there_are_tools(tokenizer: Any) -> None:
     )
     with pytest.raises(ValueError, match=r"content\[0\] cannot be served: .* changes it"):
         Rendering(tokenizer, template).prompt([user(document(FIRST), text("?"))], tools=[TOOL])
+
+
+def test_template_of_the_request_that_names_another_document(tokenizer: Any) -> None:
+    template = (
+        "{% set p = messages[0].content %}{% set n = p[:32] %}"
+        "{{ n + ':7:' + p.split(':')[2] + ':' + n }}?"
+    )
+    with pytest.raises(ValueError, match="changes a document"):
+        Rendering(tokenizer, QWEN_2_5).prompt(
+            [user(document(FIRST), text("?"))], chat_template_kwargs={"chat_template": template}
+        )
+
+
+def test_view_can_be_copied() -> None:
+    view = copy.copy(_View(SimpleNamespace(a=1, b=2), b=3))
+    assert (view.a, view.b) == (1, 3)
 
 
 def test_text_apart_from_documents_is_joined_as_ever(tokenizer: Any) -> None:
