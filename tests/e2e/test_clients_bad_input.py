@@ -146,7 +146,10 @@ PDF = {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}
         (block(WORDS, citations={"enabled": True}), "citations, which are not supported"),
         (block(None), "['source'] must be an object"),
         (block({"type": "content", "content": [{"type": "image"}]}), "must be a text block"),
-        ({"type": "search_result", "source": "x", "title": "y", "content": []}, "empty document"),
+        (
+            {"type": "search_result", "source": {"url": 7}, "content": [text("x")]},
+            "messages[0].content[0]['source']['url'] must be a string",
+        ),
         (
             {"type": "tool_result", "tool_use_id": "a", "content": [block(PDF)]},
             "messages[0].content[0].content[0] has a source",
