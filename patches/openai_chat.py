@@ -82,7 +82,7 @@ def process_documents(
 
     placeholders = Placeholders(str(request.model_dump()))
     template_documents = None
-    if listed and _template_takes_documents(self):
+    if listed and template_takes_documents(self):
         template_documents = _for_template(listed, placeholders)
     elif listed:
         messages = place(messages, listed)
@@ -145,7 +145,7 @@ def _refuse_combinations(self: Any, request: Any, messages: Sequence[Message]) -
                 raise ValueError(f"{part.type} cannot be combined with documents")
 
 
-def _template_takes_documents(self: Any) -> bool:
+def template_takes_documents(self: Any) -> bool:
     is_jinja = self.template_manager.chat_template_name is None
     return is_jinja and takes_documents(self.tokenizer_manager.tokenizer)
 
