@@ -13,6 +13,8 @@ from sglang_lazy.patches.openai_responses import create_responses
 from sglang_lazy.surfaces.documents import parse_documents
 from sglang_lazy.surfaces.responses import with_documents
 
+pytestmark = pytest.mark.filterwarnings("ignore:ORJSONResponse")  # what SGLang answers with
+
 DOCUMENTS = ["a", {"text": "b", "title": "t", "doc_id": 7}]
 PARTS = [{"type": "document", "text": "a"}, {"type": "document", "text": "t\nb"}]
 LAZY = LazyConfig("lazy")
