@@ -75,7 +75,9 @@ def _with_placeholders(request: Any, placeholders: Placeholders) -> Any:
     return request.model_copy(update={"messages": messages, "system": system})
 
 
-def _write(content: Any, where: str, placeholders: Placeholders) -> Any:
+def _write(
+    content: Any, where: str, placeholders: Placeholders, in_tool_result: bool = False
+) -> Any:
     from sglang.srt.entrypoints.anthropic.protocol import TextBlock
 
     if not isinstance(content, list):
@@ -84,9 +86,15 @@ def _write(content: Any, where: str, placeholders: Placeholders) -> Any:
     for i, block in enumerate(content):
         if block.type in BLOCK_TYPES:
             document = parse_block(block.model_dump(exclude_none=True), f"{where}[{i}]")
-            block = TextBlock(text=placeholders.put(document))
+            if document is not None:
+                block = TextBlock(text=placeholders.put(document))
         elif block.type == "tool_result":
-            inner = _write(block.content, f"{where}[{i}].content", placeholders)
+            if in_tool_result and _has_block(block.content, BLOCK_TYPES):
+                raise ValueError(
+                    f"{where}[{i}] is a tool_result inside a tool_result, which cannot have "
+                    "documents"
+                )
+            inner = _write(block.content, f"{where}[{i}].content", placeholders, True)
             block = block.model_copy(update={"content": inner})
         written.append(block)
     return written

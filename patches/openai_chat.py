@@ -8,11 +8,12 @@ the placeholders and tokenises it segment by segment.
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sglang_lazy.config import LazyConfig, config_of
+from sglang_lazy.config import config_of
 from sglang_lazy.patches.openai_protocol import DocumentPart
 from sglang_lazy.patches.registry import around
 from sglang_lazy.patches.tokenizer_manager import refuse_too_many
@@ -50,7 +51,8 @@ def process_messages(
 def process_documents(
     original: Callable[..., Any], self: Any, request: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """Do what ``_process_messages`` does for a request with documents; None without any.
+    """Do what ``_process_messages`` does for a request with documents or separators; None
+    for any other.
 
     Raises:
         ValueError: with a sentence that names what is wrong with the request.
@@ -61,12 +63,18 @@ def process_documents(
         if documents or any(map(_is_document, _all_parts(request))):
             raise ValueError(NOT_ENABLED)
         return None
-    messages = _read_messages(request, config)
+    read = _read_messages(request)
+    messages = read
+    if config.chunk_separators and request.input_ids is None:
+        messages = split_at_separators(read, config.chunk_separators, config.chunk_keep_separator)
+    options = parse_options(options_of(request))
     if documents in (None, []) and not any(message.num_documents for message in messages):
         if documents is None and not config.chunk_separators:
             refuse_options_without_documents(options_of(request))
-        return None
-    options = parse_options(options_of(request))
+        if all(map(operator.is_, messages, read)):
+            return None
+        with _rewritten(request, _write_messages(request, read, messages, None), None):
+            return original(self, request, *args, **kwargs)
     listed = parse_documents([] if documents is None else documents)
     _refuse_combinations(self, request, messages)
     num_documents = len(listed) + sum(message.num_documents for message in messages)
@@ -74,12 +82,20 @@ def process_documents(
 
     placeholders = Placeholders(str(request.model_dump()))
     template_documents = None
-    if listed and _template_takes_documents(self):
+    if listed and template_takes_documents(self):
         template_documents = _for_template(listed, placeholders)
     elif listed:
         messages = place(messages, listed)
-    with _rewritten(request, _write_messages(request, messages, placeholders), template_documents):
-        result = original(_view(self, placeholders, options), request, *args, **kwargs)
+    written = _write_messages(request, read, messages, placeholders)
+    faults: list[ValueError] = []
+    with _rewritten(request, written, template_documents):
+        try:
+            view = _view(self, placeholders, options, faults)
+            result = original(view, request, *args, **kwargs)
+        except Exception:
+            if faults:  # where there are tools, SGLang has tried again and failed otherwise
+                raise ValueError(str(faults[0])) from None
+            raise
     if not isinstance(result.prompt_ids, SegmentedIds):
         raise ValueError("this model's chat template leaves out the documents")
     return result
@@ -95,15 +111,11 @@ def _is_document(part: Any) -> bool:
     return isinstance(part, DocumentPart)
 
 
-def _read_messages(request: Any, config: LazyConfig) -> list[Message]:
-    """The messages with their documents, those that the operator's separators mark included."""
-    messages = [
+def _read_messages(request: Any) -> list[Message]:
+    return [
         Message(message.role, tuple(_read_parts(message.content, f"messages[{i}].content")))
         for i, message in enumerate(request.messages)
     ]
-    if config.chunk_separators and request.input_ids is None:
-        return split_at_separators(messages, config.chunk_separators, config.chunk_keep_separator)
-    return messages
 
 
 def _read_parts(content: Any, where: str) -> Iterator[Any]:
@@ -133,7 +145,7 @@ def _refuse_combinations(self: Any, request: Any, messages: Sequence[Message]) -
                 raise ValueError(f"{part.type} cannot be combined with documents")
 
 
-def _template_takes_documents(self: Any) -> bool:
+def template_takes_documents(self: Any) -> bool:
     is_jinja = self.template_manager.chat_template_name is None
     return is_jinja and takes_documents(self.tokenizer_manager.tokenizer)
 
@@ -145,14 +157,21 @@ def _for_template(
 
 
 def _write_messages(
-    request: Any, messages: Sequence[Message], placeholders: Placeholders
+    request: Any,
+    read: Sequence[Message],
+    messages: Sequence[Message],
+    placeholders: Placeholders | None,
 ) -> list[Any]:
-    """The request's messages, with text in place of documents."""
+    """The request's messages: those that have documents or differ from what was ``read`` anew,
+    with placeholders for documents, which may be None where there are no documents."""
     written = []
-    for stock, message in zip(request.messages, messages, strict=True):
-        if message.num_documents:
+    for stock, was, message in zip(request.messages, read, messages, strict=True):
+        if message.num_documents or message is not was:
+            parts = list(message.parts)
+            if placeholders is not None:
+                parts = with_placeholders(parts, placeholders.put)
             stock = stock.model_copy()
-            stock.content = _content(with_placeholders(message.parts, placeholders.put))
+            stock.content = _content(parts)
         written.append(stock)
     return written
 
@@ -160,6 +179,8 @@ def _write_messages(
 def _content(parts: list[Any]) -> Any:
     from sglang.srt.entrypoints.openai.protocol import ChatCompletionMessageContentTextPart
 
+    if not parts:
+        return ""
     if len(parts) == 1 and isinstance(parts[0], str):
         return parts[0]
     return [
@@ -196,21 +217,32 @@ class _View:
         self.__dict__.update(replaced, _target=target)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_target":  # copy and pickle ask before it is there
+            raise AttributeError(name)
         return getattr(self._target, name)
 
 
-def _view(serving: Any, placeholders: Placeholders, options: dict[str, Any]) -> Any:
-    """A serving object whose tokenizer puts the documents back and keeps them apart."""
+def _view(
+    serving: Any, placeholders: Placeholders, options: dict[str, Any], faults: list[ValueError]
+) -> Any:
+    """A serving object whose tokenizer puts the documents back and keeps them apart.
+
+    What it refuses is added to ``faults``.
+    """
     tokenizer = serving.tokenizer_manager.tokenizer
 
     def encode(text: str, **kwargs: Any) -> list[int]:
         if not placeholders.are_in(text):
             return tokenizer.encode(text, **kwargs)
-        prompt = SegmentedPrompt(placeholders.segments(text), **options)
         try:
+            prompt = SegmentedPrompt(placeholders.segments(text), **options)
             return tokenize_prompt(prompt, tokenizer, kwargs.get("add_special_tokens", True))
+        except ValueError as e:
+            faults.append(e)
+            raise
         except TypeError as e:  # the tokenizer's word for text that is not valid Unicode
-            raise ValueError(f"a document or message cannot be tokenised: {e}") from None
+            faults.append(ValueError(f"a document or message cannot be tokenised: {e}"))
+            raise faults[-1] from None
 
     view = copy.copy(serving)
     segmenting = _View(tokenizer, encode=encode)

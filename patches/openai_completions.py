@@ -1,4 +1,4 @@
-"""Completions given as ``segments``."""
+"""Completions given as ``segments``, or as text with options for marked documents."""
 
 from __future__ import annotations
 
@@ -23,12 +23,30 @@ def validate_request(original: Callable[..., Any], self: Any, request: Any) -> s
         except ValueError as e:
             return str(e)
         request.segments = None
-    elif config_of(self.tokenizer_manager.server_args).enabled:
+    elif any(value is not None for value in options_of(request).values()):
         try:
-            refuse_options_without_documents(options_of(request))
+            _attach_options(self, request)
         except ValueError as e:
             return str(e)
     return original(self, request)
+
+
+def _attach_options(self: Any, request: Any) -> None:
+    """Send options along with a prompt that separators may find documents in."""
+    config = config_of(self.tokenizer_manager.server_args)
+    if not config.enabled:
+        return
+    options = options_of(request)
+    if not config.chunk_separators:
+        refuse_options_without_documents(options)
+    if self.template_manager.completion_template_name is not None:
+        names = " and ".join(name for name, value in options.items() if value is not None)
+        raise ValueError(f"{names} cannot be combined with the server's completion template")
+    prompt = request.prompt
+    is_text = isinstance(prompt, str) or all(isinstance(p, str) for p in prompt)
+    if not is_text:
+        refuse_options_without_documents(options)
+    request.prompt, _ = structured_inputs(prompt, None, None, None, **options)
 
 
 def _prompt(self: Any, request: Any) -> Any:

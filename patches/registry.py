@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pkgutil
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -94,6 +95,28 @@ def verify_hooks() -> None:
             f"{', '.join(missing) or 'SGLang'} does not take effect; "
             "start without --chunk-cache, or use an SGLang version that sglang-lazy supports"
         )
+
+
+def verify_routes() -> None:
+    """Look at the HTTP server's routes, where it was imported: if that was before plugins were
+    loaded, they read requests by the classes that were replaced.
+
+    Raises:
+        HookError: a route does; names it and the class.
+    """
+    server = sys.modules.get("sglang.srt.entrypoints.http_server")
+    if server is None:
+        return
+    stale = {base for cls in _classes.values() for base in cls.__mro__[1:]}
+    for route in server.app.routes:
+        body = getattr(route, "body_field", None)
+        annotation = None if body is None else body.field_info.annotation
+        if isinstance(annotation, type) and annotation in stale:
+            raise HookError(
+                f"--chunk-cache lazy cannot run: {route.path} reads requests by SGLang's own "
+                f"{annotation.__name__}, since sglang.srt.entrypoints.http_server was imported "
+                "before the plugins were loaded; call sglang.srt.plugins.load_plugins() first"
+            )
 
 
 def _resolve(target: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from sglang_lazy.config import SERVER_ARGS_ATTRIBUTE, CacheMode, LazyConfig, config_of
 from sglang_lazy.models import check_model
-from sglang_lazy.patches.registry import around, verify_hooks
+from sglang_lazy.patches.registry import around, verify_hooks, verify_routes
 from sglang_lazy.request.segments import CHUNK_CONTEXTS, MAX_LINK_TOKENS, parse_link_tokens
 from sglang_lazy.settings import check_given, check_resolved, forced_settings
 
@@ -71,6 +71,7 @@ def from_cli_args(original: Callable[..., Any], cls: type, args: argparse.Namesp
     parse_link_tokens(config.chunk_link_tokens)
     if not config.enabled:
         return original(cls, args)
+    verify_routes()
     args = argparse.Namespace(**_with_forced_settings(vars(args)))
     return _attach(original(cls, args), config)
 

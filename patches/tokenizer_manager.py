@@ -10,6 +10,7 @@ from sglang_lazy import compat
 from sglang_lazy.config import LazyConfig, config_of
 from sglang_lazy.patches.generate_request import SegmentedGenerateReqInput
 from sglang_lazy.patches.registry import around
+from sglang_lazy.request.batch import TextWithOptions
 from sglang_lazy.request.segments import SegmentedIds, SegmentedPrompt
 from sglang_lazy.request.tokenize import tokenize_prompt
 from sglang_lazy.request.wire import CUSTOM_PARAMS_KEY, PromptShape
@@ -43,8 +44,7 @@ _UNSUPPORTED_FIELDS = (
 @around(f"{_TARGET}.generate_request")
 def generate_request(original: Callable[..., Any], self: Any, obj: Any, request: Any = None) -> Any:
     config = config_of(self.server_args)
-    if config.enabled and config.chunk_separators:
-        _split_plain_text(obj, config)
+    _split_plain_text(obj, config)
     if not _has_structure(obj):
         return original(self, obj, request)
     if not config.enabled:
@@ -58,15 +58,23 @@ def generate_request(original: Callable[..., Any], self: Any, obj: Any, request:
 
 
 def _split_plain_text(obj: Any, config: LazyConfig) -> None:
-    """Make documents of what stands between the operator's separators."""
+    """Make documents of what stands between the operator's separators.
+
+    Raises:
+        ValueError: there are options for documents, and the server has no separators.
+    """
+    separators = config.chunk_separators
 
     def split(text: Any) -> Any:
-        if type(text) is not str:
+        if type(text) not in (str, TextWithOptions):
             return text
-        segments = split_text(text, config.chunk_separators, config.chunk_keep_separator)
+        options = text.options if isinstance(text, TextWithOptions) else {}
+        if options and not separators:
+            text.refuse()
+        segments = split_text(text, separators, config.chunk_keep_separator)
         if segments is None:
-            return text
-        prompt = SegmentedPrompt(segments)
+            return str(text)
+        prompt = SegmentedPrompt(segments, **options)
         return prompt if prompt.has_documents else "".join(s.text for s in segments)
 
     text = obj.text

@@ -57,6 +57,22 @@ print("REPORT" + json.dumps(report))
 """
 
 
+ROUTES = """
+import argparse
+{imports}
+from sglang.srt.server_args import ServerArgs
+
+parser = argparse.ArgumentParser()
+ServerArgs.add_cli_args(parser)
+argv = ["--model-path", "none", "--chunk-cache", "lazy", "--page-size", "16"]
+ServerArgs.from_cli_args(parser.parse_args(argv))
+"""
+IMPORTS = (
+    "from sglang.srt.plugins import load_plugins; load_plugins()",
+    "import sglang.srt.entrypoints.http_server",
+)
+
+
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
     result = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
@@ -84,6 +100,17 @@ def test_nothing_registered_is_noticed() -> None:
     code = "from sglang_lazy.patches import verify_hooks; verify_hooks()"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "the hook into SGLang does not take effect" in result.stderr
+
+
+def test_routes_made_before_plugins_are_noticed() -> None:
+    """They would drop documents without a word. Those made afterwards are not complained of."""
+    for imports, fault in (
+        (IMPORTS, "--page-size 16"),
+        (IMPORTS[::-1], "since sglang.srt.entrypoints.http_server was imported before"),
+    ):
+        code = ROUTES.format(imports="\n".join(imports))
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert fault in result.stderr.splitlines()[-1], result.stderr[-3000:]
 
 
 def test_refusals_come_before_sglang_looks_at_the_model(report: dict[str, Any]) -> None:

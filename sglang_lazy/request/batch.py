@@ -6,10 +6,36 @@ from collections.abc import Sequence
 from typing import Any
 
 from sglang_lazy.request.segments import (
+    parse_chunk_context,
     parse_document_spans,
     parse_link_tokens,
     parse_segments,
 )
+
+
+class TextWithOptions(str):
+    """A plain prompt with options for the documents that the operator's separators may mark."""
+
+    options: dict[str, Any]
+
+    def __new__(cls, text: str, chunk_context: Any, chunk_link_tokens: Any) -> TextWithOptions:
+        """
+        Raises:
+            ValueError: with a sentence that names the option and the fault.
+        """
+        self = super().__new__(cls, text)
+        self.options = {
+            "chunk_context": parse_chunk_context(chunk_context),
+            "chunk_link_tokens": parse_link_tokens(chunk_link_tokens),
+        }
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (str(self), *self.options.values()))
+
+    def refuse(self) -> None:
+        """Raise a ValueError: there is nothing in the prompt that can be a document."""
+        _refuse_options(**self.options)
 
 
 def structured_inputs(
@@ -33,7 +59,8 @@ def structured_inputs(
         chunk_link_tokens: override of ``--chunk-link-tokens``, for all prompts or one each.
 
     Returns:
-        The new ``text`` and ``input_ids``.
+        The new ``text`` and ``input_ids``. Options of plain text, which only a server with
+        separators takes, go with the text (``TextWithOptions``).
 
     Raises:
         ValueError: with a sentence that names the fault, and the prompt in a batch.
@@ -72,11 +99,24 @@ def structured_inputs(
             _at(i, parse_document_spans, ids, spans or (), *option)
             for i, (ids, spans, option) in enumerate(prompts)
         ]
+    if chunk_context is None and chunk_link_tokens is None:
+        return text, input_ids
+    if isinstance(text, str):
+        return TextWithOptions(text, chunk_context, chunk_link_tokens), input_ids
+    if text is None or not all(isinstance(prompt, str) for prompt in text):
+        _refuse_options(chunk_context, chunk_link_tokens)
+    options = _per_prompt(chunk_context, chunk_link_tokens, len(text))
+    return [
+        prompt if option == (None, None) else _at(i, TextWithOptions, prompt, *option)
+        for i, (prompt, option) in enumerate(zip(text, options, strict=True))
+    ], input_ids
+
+
+def _refuse_options(chunk_context: Any, chunk_link_tokens: Any) -> None:
     if chunk_context is not None:
         raise ValueError("chunk_context needs segments or document_spans")
     if chunk_link_tokens is not None:
         raise ValueError("chunk_link_tokens needs segments or document_spans")
-    return text, input_ids
 
 
 def _is_batch_of_segments(segments: Any) -> bool:

@@ -16,11 +16,13 @@ from sglang_lazy.surfaces.documents import (
 BLOCK_TYPES = ("document", "search_result")
 
 
-def parse_block(block: Mapping[str, Any], where: str) -> Document:
+def parse_block(block: Mapping[str, Any], where: str) -> Document | None:
     """Read a ``document`` block with a source of text, or a ``search_result`` block.
 
     A title and a context are lines before the document's text, and so is the source of a
-    search result. ``cache_control`` says nothing here: documents are always cached.
+    search result, a text or an object with a ``url`` or a ``text``. A search result without
+    content, of a search that found nothing, is no document: None. ``cache_control`` says
+    nothing here: documents are always cached.
 
     Raises:
         ValueError: with a sentence that names the block and the fault.
@@ -54,13 +56,20 @@ def _parse_document(block: Mapping[str, Any], where: str) -> Document:
     return _document(where, text, title, context)
 
 
-def _parse_search_result(block: Mapping[str, Any], where: str) -> Document:
+def _parse_search_result(block: Mapping[str, Any], where: str) -> Document | None:
     check_keys(block, {"type", "source", "title", "content", "citations", "cache_control"}, where)
     _refuse_citations(block, where)
-    text = _text_of(block.get("content"), f"{where}['content']")
     title = optional_string_field(block, "title", where)
-    source = optional_string_field(block, "source", where)
-    return _document(where, text, title, source)
+    source = block.get("source")
+    if isinstance(source, Mapping):
+        of_source = f"{where}['source']"
+        url = optional_string_field(source, "url", of_source)
+        source = url or optional_string_field(source, "text", of_source)
+    else:
+        source = optional_string_field(block, "source", where)
+    content = block.get("content")
+    text = "" if content is None else _text_of(content, f"{where}['content']")
+    return _document(where, text, title, source) if text else None
 
 
 def _document(where: str, text: str, *headings: str | None) -> Document:

@@ -32,20 +32,23 @@ class Message(NamedTuple):
 def split_at_separators(
     messages: Sequence[Message], separators: tuple[str, ...], keep: bool
 ) -> list[Message]:
-    """Split the text parts of all messages but the assistant's at the operator's separators."""
+    """Split the text parts of all messages but the assistant's at the operator's separators.
+
+    A message without separators is the given object itself.
+    """
     split = []
     for i, message in enumerate(messages):
-        if message.role != "assistant":
-            parts: list[Any] = []
-            for part in message.parts:
-                segments = split_text(part, separators, keep) if isinstance(part, str) else None
-                if segments is None:
-                    parts.append(part)
-                    continue
-                where = f"a document in messages[{i}]"
-                parts += (Document(s.text, where) if s.is_document else s.text for s in segments)
-            message = message._replace(parts=tuple(parts))
-        split.append(message)
+        parts: list[Any] = []
+        has_separator = False
+        for part in message.parts if message.role != "assistant" else ():
+            segments = split_text(part, separators, keep) if isinstance(part, str) else None
+            if segments is None:
+                parts.append(part)
+                continue
+            has_separator = True
+            where = f"a document in messages[{i}]"
+            parts += (Document(s.text, where) if s.is_document else s.text for s in segments)
+        split.append(message._replace(parts=tuple(parts)) if has_separator else message)
     return split
 
 

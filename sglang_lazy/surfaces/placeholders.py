@@ -51,7 +51,7 @@ class Placeholders:
         while any(end in user_text for end in _ends(nonce)):
             nonce = secrets.token_hex(16)
         self._nonce = nonce
-        self._pattern = re.compile(rf"{nonce}:(\d+):(.*?):{nonce}", re.DOTALL)
+        self._pattern = re.compile(rf"{nonce}:([0-9]{{1,6}}):(.*?):{nonce}", re.DOTALL)
         self._documents: list[Document] = []
         self._found: set[int] = set()
 
@@ -104,6 +104,8 @@ class Placeholders:
         return segments
 
     def _document(self, index: int, inside: str) -> Document:
+        if index >= len(self._documents):
+            raise ValueError("this model's chat template changes a document")
         document = self._documents[index]
         if index in self._found:
             raise ValueError(

@@ -32,12 +32,20 @@ def split_text(text: str, separators: tuple[str, ...], keep: bool) -> list[TextS
     heads = ["", *(pieces[1::2] if keep else [""] * (len(pieces) // 2))]
     texts = pieces[::2]
     segments: list[TextSegment] = []
+    run: list[str] = []  # text since the last document; joined once, as long as it may be
+
+    def end_run() -> None:
+        if joined := "".join(run):
+            segments.append(TextSegment(joined, False))
+        run.clear()
+
     for i, (head, piece) in enumerate(zip(heads, texts, strict=True)):
-        is_document = 0 < i < len(texts) - 1 and bool(piece)
-        if segments and not is_document and not segments[-1].is_document:
-            head = segments.pop().text + head
-        if head + piece:
-            segments.append(TextSegment(head + piece, is_document))
+        if 0 < i < len(texts) - 1 and piece:
+            end_run()
+            segments.append(TextSegment(head + piece, True))
+        else:
+            run += (head, piece)
+    end_run()
     return segments
 
 

@@ -98,9 +98,9 @@ def test_chat(clients: Clients, stream: bool) -> None:
         ({"segments": [{"document": ""}, {"text": "x"}]}, "segments[0] is an empty document"),
         ({"segments": [{"text": "x"}], "suffix": "y"}, "suffix cannot"),
         ({"segments": [{"text": "x"}], "chunk_context": "all"}, "must be one of"),
-        ({"prompt": "x", "chunk_context": "none"}, "needs documents"),
+        ({"prompt": "x", "chunk_context": "all"}, "must be one of"),
     ],
-    ids=["twice", "no text", "empty", "suffix", "context", "no documents"],
+    ids=["twice", "no text", "empty", "suffix", "context", "context of text"],
 )
 def test_completions(clients: Clients, fields: dict[str, Any], fault: str) -> None:
     with pytest.raises(openai.BadRequestError) as error:
@@ -146,7 +146,10 @@ PDF = {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}
         (block(WORDS, citations={"enabled": True}), "citations, which are not supported"),
         (block(None), "['source'] must be an object"),
         (block({"type": "content", "content": [{"type": "image"}]}), "must be a text block"),
-        ({"type": "search_result", "source": "x", "title": "y", "content": []}, "empty document"),
+        (
+            {"type": "search_result", "source": {"url": 7}, "content": [text("x")]},
+            "messages[0].content[0]['source']['url'] must be a string",
+        ),
         (
             {"type": "tool_result", "tool_use_id": "a", "content": [block(PDF)]},
             "messages[0].content[0].content[0] has a source",

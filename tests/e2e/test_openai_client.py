@@ -227,3 +227,7 @@ def test_responses(clients: Clients) -> None:
         extra = {"documents": documents, "chunk_context": "none"}
         placed = clients.openai.responses.create(input="Who?", extra_body=extra, **fields)
     assert placed.usage.prompt_tokens - cached(placed) < 20
+    following = clients.openai.responses.create(
+        input="And where?", previous_response_id=placed.id, **again
+    )
+    assert following.usage.prompt_tokens > placed.usage.prompt_tokens  # the documents are there

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -44,6 +45,19 @@ def test_link_tokens_for_a_batch() -> None:
         assert [prompt.chunk_link_tokens for prompt in ids] == expected
 
 
+def test_options_go_with_plain_text() -> None:
+    """Only where the text is split can one know whether it has documents."""
+    one, _ = structured_inputs("a", None, None, None, "sink", 3)
+    assert one == "a" and one.options == {"chunk_context": "sink", "chunk_link_tokens": 3}
+    copied = pickle.loads(pickle.dumps(one))
+    assert copied == "a" and copied.options == one.options
+    batch, _ = structured_inputs(["a", "b"], None, None, None, [None, "none"])
+    assert batch == ["a", "b"] and type(batch[0]) is str
+    assert batch[1].options["chunk_context"] == "none"
+    with pytest.raises(ValueError, match="chunk_context needs segments or document_spans"):
+        one.refuse()
+
+
 def test_ids_with_spans() -> None:
     text, ids = structured_inputs(None, [1, 2, 3], None, [[0, 2]], None)
     assert text is None and isinstance(ids, SegmentedIds)
@@ -64,7 +78,10 @@ def test_batch_of_ids_with_spans() -> None:
         ({"segments": ONE, "document_spans": [[0, 1]]}, "give a prompt either as segments"),
         ({"document_spans": [[0, 1]]}, "document_spans needs input_ids"),
         ({"document_spans": [[0, 1]], "text": "a"}, "mark documents in text by segments"),
-        ({"chunk_context": "sink", "text": "a"}, "chunk_context needs segments or document_spans"),
+        ({"chunk_context": "sink", "input_ids": [1]}, "chunk_context needs segments or document_s"),
+        ({"chunk_context": "bos", "text": "a"}, "chunk_context must be one of"),
+        ({"chunk_context": ["sink"], "text": ["a", "b"]}, "or a list of 2 modes"),
+        ({"chunk_link_tokens": [1, -2], "text": ["a", "b"]}, "prompt 1 of the batch: chunk_link_t"),
         ({"segments": [ONE, [{"document": "d"}]]}, "prompt 1 of the batch: the prompt ends in a"),
         ({"segments": [ONE, 3]}, "prompt 1 of the batch: segments must be a list"),
         (
@@ -75,7 +92,7 @@ def test_batch_of_ids_with_spans() -> None:
         ({"segments": "abc"}, "segments must be a list of objects"),
         ({"segments": [ONE], "chunk_context": ["sink"] * 2}, "or a list of 1 modes"),
         ({"segments": [ONE], "chunk_context": 3}, "chunk_context must be one mode, or a list"),
-        ({"chunk_link_tokens": 1, "text": "a"}, "chunk_link_tokens needs segments or document_spa"),
+        ({"chunk_link_tokens": 1, "input_ids": [1]}, "chunk_link_tokens needs segments or documen"),
         ({"segments": [ONE], "chunk_link_tokens": [1, 2]}, "or a list of 1 numbers"),
         ({"segments": [ONE, ONE], "chunk_link_tokens": [1, -2]}, "prompt 1 of the batch: chunk_l"),
         ({"segments": [ONE], "chunk_link_tokens": "4"}, "chunk_link_tokens must be an integer"),

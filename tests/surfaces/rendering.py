@@ -45,8 +45,8 @@ class Rendering:
             ),
         )
 
-    def prompt(self, messages: Any, **fields: Any) -> SegmentedIds | None:
-        """The prompt of a request with documents; None where the request has none."""
+    def prompt(self, messages: Any, **fields: Any) -> Any:
+        """The prompt of a request with documents or separators; None where it has neither."""
         request = ChatCompletionRequest(model="m", messages=messages, **fields)
         before = request.model_dump()
         serving = self._serving()
@@ -57,7 +57,7 @@ class Rendering:
     def pieces(self, messages: Any, **fields: Any) -> Pieces:
         """The prompt's runs of text and its documents, as text, and whether they are documents."""
         ids = self.prompt(messages, **fields)
-        assert ids is not None
+        assert isinstance(ids, SegmentedIds)
         pieces, end = [], 0
         for start, stop in ids.document_spans:
             pieces += [(self.tokenizer.decode(ids[end:start]), False)] if end < start else []

@@ -1,13 +1,16 @@
 """Documents in chat messages, by templates of many families, rendered by SGLang's own code."""
 
+import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
 
 from sglang_lazy.config import LazyConfig
+from sglang_lazy.patches.openai_chat import _View
 
 from .chat_templates import FAMILIES, GEMMA, LLAMA_3, PHI_3, QWEN_2_5, UNSERVABLE
 from .rendering import Rendering
@@ -137,6 +140,9 @@ def test_options_need_documents(tokenizer: Any) -> None:
     separated = LazyConfig("lazy", chunk_separators=("##",))
     plain = Rendering(tokenizer, QWEN_2_5, separated).prompt(messages, chunk_context="none")
     assert empty is None and plain is None
+    for fields in ({"chunk_context": "bogus"}, {"chunk_link_tokens": -1}):
+        with pytest.raises(ValueError, match="must be"):
+            Rendering(tokenizer, QWEN_2_5, separated).prompt(messages, **fields)
 
 
 @pytest.mark.parametrize(("template", "fault"), UNSERVABLE.values(), ids=UNSERVABLE)
@@ -144,6 +150,32 @@ def test_unservable_templates_are_refused(tokenizer: Any, template: str, fault: 
     rendering = Rendering(tokenizer, template)
     with pytest.raises(ValueError, match=fault):
         rendering.prompt([user(text("Read:"), document(FIRST), document(SECOND))])
+
+
+def test_reason_of_a_refusal_where_there_are_tools(tokenizer: Any) -> None:
+    """SGLang tries again with other tools, which this template does not take."""
+    template = (
+        "{% for m in messages %}{{ m.content | replace('\"', '') }}{% endfor %}"
+        "{% for t in tools or () %}{{ 'f' + t['function'].name }}{% endfor %}A:"
+    )
+    with pytest.raises(ValueError, match=r"content\[0\] cannot be served: .* changes it"):
+        Rendering(tokenizer, template).prompt([user(document(FIRST), text("?"))], tools=[TOOL])
+
+
+def test_template_of_the_request_that_names_another_document(tokenizer: Any) -> None:
+    template = (
+        "{% set p = messages[0].content %}{% set n = p[:32] %}"
+        "{{ n + ':7:' + p.split(':')[2] + ':' + n }}?"
+    )
+    with pytest.raises(ValueError, match="changes a document"):
+        Rendering(tokenizer, QWEN_2_5).prompt(
+            [user(document(FIRST), text("?"))], chat_template_kwargs={"chat_template": template}
+        )
+
+
+def test_view_can_be_copied() -> None:
+    view = copy.copy(_View(SimpleNamespace(a=1, b=2), b=3))
+    assert (view.a, view.b) == (1, 3)
 
 
 def test_text_apart_from_documents_is_joined_as_ever(tokenizer: Any) -> None:
@@ -176,6 +208,46 @@ def test_separators(tokenizer: Any) -> None:
         assert rendering.documents(messages) == expected
         everything = "".join(t for t, _ in rendering.pieces(messages))
         assert everything.count("##") == (5 if keep else 0) + 4
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["dropped", "kept"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        [user(text("Notes.##Who?"))],
+        [{"role": "user", "content": "Notes.####Who?"}],
+        [{"role": "user", "content": "Notes.Who?##"}],
+        [{"role": "system", "content": "Notes.##"}, user(text("Who?"))],
+        [user(text("##")), {"role": "assistant", "content": "x##"}, user(text("?"))],
+    ],
+    ids=["one", "two", "last", "system", "nothing else"],
+)
+def test_separators_that_mark_no_document(tokenizer: Any, given: list[Any], keep: bool) -> None:
+    """They are taken out of the prompt all the same, but for the assistant's messages."""
+    config = LazyConfig("lazy", chunk_separators=("##",), chunk_keep_separator=keep)
+    rendering = Rendering(tokenizer, QWEN_2_5, config)
+    prompt = rendering.prompt(given)
+    assert prompt is not None and not hasattr(prompt, "document_spans")
+    head = "##" if keep else ""
+    expected = [
+        message
+        if message["role"] == "assistant"
+        else {**message, "content": _plain(message["content"]).replace("##", head)}
+        for message in given
+    ]
+    assert tokenizer.decode(prompt) == rendering.stock(expected)
+
+
+def test_separators_in_one_message_and_documents_in_another(tokenizer: Any) -> None:
+    config = LazyConfig("lazy", chunk_separators=("##",))
+    rendering = Rendering(tokenizer, QWEN_2_5, config)
+    messages = [{"role": "system", "content": "Be brief.##"}, user(document(FIRST), text("?"))]
+    (before, _), (first, is_document), _ = rendering.pieces(messages)
+    assert "Be brief.<|im_end|>" in before and (first, is_document) == (FIRST, True)
+
+
+def _plain(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
 def test_template_without_documents_is_not_sent_any(tokenizer: Any) -> None:

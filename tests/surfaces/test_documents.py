@@ -17,9 +17,10 @@ def test_titled_document_is_the_same_text_everywhere() -> None:
         parse_part({"type": "document", "text": "b\n", "title": "a"}, "part").text,
         parse_documents([{"text": "b\n", "title": "a"}])[0].document.text,
         parse_documents(["a\nb\n"])[0].document.text,
-        parse_block({"type": "document", "source": text_source("b\n"), "title": "a"}, "x").text,
     }
-    assert texts == {"a\nb\n"}
+    block = parse_block({"type": "document", "source": text_source("b\n"), "title": "a"}, "x")
+    assert block is not None
+    assert texts | {block.text} == {"a\nb\n"}
 
 
 @pytest.mark.parametrize("title", [None, ""])
@@ -59,8 +60,48 @@ def test_where_a_document_is_told() -> None:
             },
             "a\nhttps://example.com\nt",
         ),
+        (
+            {
+                "type": "search_result",
+                "source": {"url": "https://example.com", "text": "x"},
+                "content": [{"type": "text", "text": "t"}],
+            },
+            "https://example.com\nt",
+        ),
+        ({"type": "search_result", "source": {"text": "s"}, "content": "t"}, "s\nt"),
+        ({"type": "search_result", "source": {}, "content": "t"}, "t"),
     ],
-    ids=["context", "content", "content blocks", "search result"],
+    ids=[
+        "context",
+        "content",
+        "content blocks",
+        "search result",
+        "source with URL",
+        "source with text",
+        "empty source",
+    ],
 )
 def test_blocks(block: dict[str, Any], text: str) -> None:
-    assert parse_block(block, "x").text == text
+    document = parse_block(block, "x")
+    assert document is not None and document.text == text
+
+
+@pytest.mark.parametrize("content", [None, [], "", [{"type": "text", "text": ""}]])
+def test_search_without_hits_is_no_document(content: Any) -> None:
+    block = {"type": "search_result", "source": "s", "title": "t", "content": content}
+    assert parse_block(block, "x") is None
+    del block["content"]
+    assert parse_block(block, "x") is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"source": 7, "content": "t"}, "x\\['source'\\] must be a string"),
+        ({"source": {"url": 7}, "content": "t"}, "x\\['source'\\]\\['url'\\] must be a string"),
+        ({"source": "s", "content": {}}, "must be a string or a list of text blocks"),
+    ],
+)
+def test_search_results_refused(fields: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        parse_block({"type": "search_result", **fields}, "x")

@@ -55,9 +55,23 @@ def test_numbers_are_long_and_differ() -> None:
         (lambda a: a[:-3], r"documents\[0\] cannot be served: .* changes it"),
         (lambda a: a + a[:16], "cuts a document"),
         (lambda a: a[-16:] + a, "cuts a document"),
+        (lambda a: a.replace(":0:", ":7:"), "chat template changes a document"),
+        (lambda a: a.replace(":0:", ":\u0660:"), "chat template cuts a document"),
+        (lambda a: a.replace(":0:", f":{'1' * 5000}:"), "chat template cuts a document"),
         (lambda a: a[:20], r"documents\[0\] cannot be served|cuts a document"),
     ],
-    ids=["left out", "repeated", "changed", "cut", "begun again", "ended before", "begun"],
+    ids=[
+        "left out",
+        "repeated",
+        "changed",
+        "cut",
+        "begun again",
+        "ended before",
+        "another",
+        "digit",
+        "digits",
+        "begun",
+    ],
 )
 def test_faults(change, fault: str) -> None:
     placeholders = Placeholders("")

@@ -42,6 +42,17 @@ def test_no_separators() -> None:
     assert split_text("a#b#c", (), keep=False) is None
 
 
+def test_many_separators_without_documents() -> None:
+    """Text is joined once: were it copied at each separator, this would take minutes."""
+    text = "#" * 1_000_000
+    assert split_text(text, ("#",), keep=True) == [(text, T)]
+    assert split_text(text + "b#c", ("#",), keep=True) == [
+        (text[1:], T),
+        ("#b", D),
+        ("#c", T),
+    ]
+
+
 @given(st.text(alphabet="ab#!", max_size=12))
 def test_nothing_but_separators_is_lost(text: str) -> None:
     for keep in (False, True):
