@@ -59,7 +59,7 @@ def test_retraction_with_link_tokens(small: Subject, writer: Writer) -> None:
     a = writer.story(1, 40)
     prompts = [
         Prompt.of(writer.story(2 + i, 20), (a,), (writer.story(10 + i, 30),), writer.story(19, 8))
-        for i in range(6)
+        for i in range(8)
     ]
     completions = subject.ask_at_once(prompts, max_new_tokens=120)
     assert sum(c.meta_info["num_retractions"] for c in completions) > 0
