@@ -48,6 +48,18 @@ LLAMA_3_8B = {
     "bos_token_id": 128000,
     "eos_token_id": 128001,
 }
+MAX_REQUESTS = 64
+ENGINE: dict[str, Any] = {
+    "load_format": "dummy",
+    "skip_tokenizer_init": True,
+    "sampling_backend": "pytorch",
+    "grammar_backend": "none",
+    "chunked_prefill_size": 16384,
+    "max_running_requests": MAX_REQUESTS,
+    "cuda_graph_max_bs_decode": MAX_REQUESTS,
+    "mem_fraction_static": 0.85,
+}
+"""Of every leg, beside what it is about."""
 
 
 class Workload:
@@ -148,18 +160,7 @@ def run_leg(lazy: bool, model: str, quick: bool) -> dict[str, Any]:
     if quick:
         settings["cuda_graph_backend_prefill"] = "disabled"
     start = time.perf_counter()
-    engine = sglang.Engine(
-        model_path=model,
-        load_format="dummy",
-        skip_tokenizer_init=True,
-        sampling_backend="pytorch",
-        grammar_backend="none",
-        chunked_prefill_size=16384,
-        max_running_requests=64,
-        cuda_graph_max_bs_decode=64,
-        mem_fraction_static=0.85,
-        **settings,
-    )
+    engine = sglang.Engine(model_path=model, **ENGINE, **settings)
     leg, work = Leg(engine, lazy), Workload()
     figures: dict[str, Any] = {"start_seconds": time.perf_counter() - start}
     documents = work.documents(DOCUMENTS)

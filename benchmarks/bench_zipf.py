@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench_engine import LLAMA_3_8B
+from bench_engine import ENGINE, LLAMA_3_8B, MAX_REQUESTS
 from common import RESULTS, record
 
 POINTS = (
@@ -44,7 +44,7 @@ POINTS = (
 """KV budget, as a share of the pool, and alpha; those of the recorded figures first."""
 NUM_DOCUMENTS, DOCUMENT_TOKENS, PER_REQUEST = 100, 2048, 5
 QUESTION_TOKENS, ANSWER_TOKENS = 64, 64
-CONCURRENCY = 64
+CONCURRENCY = MAX_REQUESTS
 WARM_SECONDS, MEASURE_SECONDS, MAX_SECONDS, DRAIN_SECONDS = 4.0, 5.0, 120.0, 60.0
 LEGS = ("lazy", "stock", "block")
 
@@ -167,16 +167,9 @@ def run_leg(leg: str, model: str, first: int) -> list[dict[str, Any]]:
     start = time.perf_counter()
     engine = sglang.Engine(
         model_path=model,
-        load_format="dummy",
-        skip_tokenizer_init=True,
-        sampling_backend="pytorch",
-        grammar_backend="none",
-        chunked_prefill_size=16384,
-        max_running_requests=CONCURRENCY,
-        cuda_graph_max_bs_decode=CONCURRENCY,
+        **ENGINE,
         # Prompts of a thousand tokens and more leave these graphs unused.
         cuda_graph_backend_prefill="disabled",
-        mem_fraction_static=0.85,
         stream_interval=ANSWER_TOKENS,
         **settings,
     )

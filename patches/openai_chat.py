@@ -17,14 +17,13 @@ from sglang_lazy.config import config_of
 from sglang_lazy.patches.openai_protocol import DocumentPart
 from sglang_lazy.patches.registry import around
 from sglang_lazy.patches.tokenizer_manager import refuse_too_many
-from sglang_lazy.request.segments import SegmentedIds, SegmentedPrompt
+from sglang_lazy.request.segments import SegmentedIds, SegmentedPrompt, parse_options
 from sglang_lazy.request.tokenize import tokenize_prompt
 from sglang_lazy.surfaces import NOT_ENABLED
 from sglang_lazy.surfaces.documents import ListedDocument, parse_documents, parse_part
 from sglang_lazy.surfaces.messages import Message, place, split_at_separators, with_placeholders
 from sglang_lazy.surfaces.options import (
     options_of,
-    parse_options,
     refuse_options_without_documents,
 )
 from sglang_lazy.surfaces.placeholders import Placeholders
@@ -67,7 +66,7 @@ def process_documents(
     messages = read
     if config.chunk_separators and request.input_ids is None:
         messages = split_at_separators(read, config.chunk_separators, config.chunk_keep_separator)
-    options = parse_options(options_of(request))
+    options = parse_options(**options_of(request))
     if documents in (None, []) and not any(message.num_documents for message in messages):
         if documents is None and not config.chunk_separators:
             refuse_options_without_documents(options_of(request))

@@ -9,6 +9,8 @@ from typing import Any
 import requests
 
 RETRIED_STATUSES = (429, 502, 503, 504)
+"""Of a server that is busy, or of a proxy in front of it."""
+
 CONNECT_SECONDS, READ_SECONDS = 10, 600
 MAX_WAIT_SECONDS = 30.0
 

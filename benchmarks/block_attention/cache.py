@@ -9,16 +9,14 @@ import torch
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 
 from block_attention.copy_kernel import copy_rotated
-from sglang_lazy.cache import prefix_cache
 from sglang_lazy.cache.chunk_tree import NodeBundle
-from sglang_lazy.cache.prefix_cache import LazyPrefixCache, RequestState
-
-find_state = prefix_cache.admitted_state
+from sglang_lazy.cache.prefix_cache import LazyPrefixCache
+from sglang_lazy.cache.request_state import RequestState, admitted_state
 
 
 def documents_state(req: Any) -> RequestState | None:
     """As ``admitted_state``, but a request that has its copies is an ordinary one."""
-    state = find_state(req)
+    state = admitted_state(req)
     return None if state is None or getattr(req, "block_copied", False) else state
 
 
@@ -32,9 +30,10 @@ class CopyingPrefixCache(LazyPrefixCache):
     cos_sin_cache: torch.Tensor
 
     def num_copies(self, req: Any) -> int:
-        state = find_state(req)
-        if state is None or state.layout is None:
+        state = admitted_state(req)
+        if state is None:
             return 0
+        assert state.layout is not None
         pairs = zip(state.layout.lengths, state.layout.is_document, strict=True)
         return sum(length for length, is_document in pairs if is_document)
 
@@ -64,7 +63,7 @@ class CopyingPrefixCache(LazyPrefixCache):
         self.release_copies(req)
 
     def _copy_documents(self, req: Any) -> None:
-        state = find_state(req)
+        state = admitted_state(req)
         assert state is not None and state.layout is not None
         layout, row = state.layout, self._row(req)
         pieces = [p for p in layout.pieces if layout.is_document[p.segment]]

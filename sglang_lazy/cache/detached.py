@@ -32,7 +32,6 @@ class DetachedRun:
         tokens: all of its tokens.
         slots: int64, their KV slots: the tree's first, then those to compute.
         num_cached: how many of them the tree held when the request was matched.
-        hit: what was found then.
         private: the node that holds the slots of the others until they are stored.
         is_planned: whether a pass computes them, or has.
     """

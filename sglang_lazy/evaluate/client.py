@@ -15,10 +15,6 @@ class RequestRefused(ValueError):
     """A request was answered with an error: that request has failed, others may not."""
 
 
-class ServerUnreachable(RuntimeError):
-    """No answer at all: the run cannot go on."""
-
-
 @dataclass(frozen=True)
 class ModelInfo:
     """What is being evaluated."""

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sglang_lazy import provenance
 from sglang_lazy.evaluate import plot, record, report
-from sglang_lazy.evaluate.client import Client, ModelInfo, ServerUnreachable
+from sglang_lazy.evaluate.client import Client, ModelInfo
 from sglang_lazy.evaluate.dataset import Example, read_examples
 from sglang_lazy.evaluate.measure import Examiner, Settings
 from sglang_lazy.evaluate.modes import Mode
@@ -23,6 +23,7 @@ from sglang_lazy.evaluate.prompt import PromptWriter, Template, chat_template, f
 from sglang_lazy.evaluate.results import ResultsFile
 from sglang_lazy.evaluate.run import run
 from sglang_lazy.evaluate.summary import Summary, summarize
+from sglang_lazy.http_client import ServerUnreachable
 
 SHOWN_ERRORS = 5
 WIDTH = 160

@@ -11,14 +11,12 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from sglang_lazy.evaluate.client import ModelInfo, RequestRefused, ServerUnreachable
+from sglang_lazy.evaluate.client import ModelInfo, RequestRefused
+from sglang_lazy.http_client import RETRIED_STATUSES, ServerUnreachable
 from sglang_lazy.provenance import gpu_name
 
 ATTEMPTS = 4
 """Of a request that gets no answer, a second, two and four apart."""
-
-TRANSIENT = (429, 502, 503, 504)
-"""HTTP states of a server that is busy, or of a proxy in front of it."""
 
 
 class HttpClient:
@@ -76,7 +74,7 @@ class HttpClient:
             except aiohttp.ClientError as e:
                 fault = e
                 continue
-            if response.status not in TRANSIENT:
+            if response.status not in RETRIED_STATUSES:
                 raise RequestRefused(message)
             fault = message
         raise ServerUnreachable(f"{self._url} does not answer: {fault}")

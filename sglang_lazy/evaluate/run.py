@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
-from sglang_lazy.evaluate.client import RequestRefused, ServerUnreachable
+from sglang_lazy.evaluate.client import RequestRefused
 from sglang_lazy.evaluate.dataset import Example
 from sglang_lazy.evaluate.measure import Examiner, Measurement
 from sglang_lazy.evaluate.modes import FULL, Mode
 from sglang_lazy.evaluate.results import ResultsFile
+from sglang_lazy.http_client import ServerUnreachable
 
 OnProgress = Callable[[Mode, int, int], None]
 """Called with a mode, how many of its questions are done, and how many of those have failed."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from sglang_lazy.request.segments import (
-    parse_chunk_context,
     parse_document_spans,
     parse_link_tokens,
+    parse_options,
     parse_segments,
 )
 
@@ -24,10 +24,7 @@ class TextWithOptions(str):
             ValueError: with a sentence that names the option and the fault.
         """
         self = super().__new__(cls, text)
-        self.options = {
-            "chunk_context": parse_chunk_context(chunk_context),
-            "chunk_link_tokens": parse_link_tokens(chunk_link_tokens),
-        }
+        self.options = parse_options(chunk_context, chunk_link_tokens)
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -161,6 +161,18 @@ def parse_link_tokens(value: Any) -> int | None:
     )
 
 
+def parse_options(chunk_context: Any = None, chunk_link_tokens: Any = None) -> dict[str, Any]:
+    """Check a request's options for its documents; as arguments of the prompts above.
+
+    Raises:
+        ValueError: with a sentence that names the option and the fault.
+    """
+    return {
+        "chunk_context": parse_chunk_context(chunk_context),
+        "chunk_link_tokens": parse_link_tokens(chunk_link_tokens),
+    }
+
+
 def parse_segments(
     segments: Any, chunk_context: Any = None, chunk_link_tokens: Any = None
 ) -> SegmentedPrompt:
@@ -184,9 +196,7 @@ def parse_segments(
             "the prompt ends in a document; the last segment must be a non-empty text segment, "
             "since the answer is computed from its last token"
         )
-    return SegmentedPrompt(
-        parsed, parse_chunk_context(chunk_context), parse_link_tokens(chunk_link_tokens)
-    )
+    return SegmentedPrompt(parsed, **parse_options(chunk_context, chunk_link_tokens))
 
 
 def _parse_segment(index: int, segment: Any) -> TextSegment:
@@ -255,9 +265,7 @@ def parse_document_spans(
             "the prompt ends in a document; at least one text token must follow the last span, "
             "since the answer is computed from it"
         )
-    return SegmentedIds(
-        input_ids, spans, parse_chunk_context(chunk_context), parse_link_tokens(chunk_link_tokens)
-    )
+    return SegmentedIds(input_ids, spans, **parse_options(chunk_context, chunk_link_tokens))
 
 
 def _is_int(value: Any) -> bool:

@@ -6,13 +6,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from sglang_lazy.request.segments import parse_chunk_context, parse_link_tokens
-
 
 class RequestOptions(BaseModel):
     """Fields that each surface's request has besides its own.
 
-    A further option is one line here and one in :func:`parse_options`.
+    A further option is one line here and one in
+    :func:`~sglang_lazy.request.segments.parse_options`.
     """
 
     chunk_context: Any = None
@@ -25,18 +24,6 @@ OPTION_NAMES = tuple(RequestOptions.model_fields)
 def options_of(request: Any) -> dict[str, Any]:
     """The options of a request, those not given as None."""
     return {name: getattr(request, name, None) for name in OPTION_NAMES}
-
-
-def parse_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Check options; the result are arguments of ``SegmentedPrompt``.
-
-    Raises:
-        ValueError: with a sentence that names the option and the fault.
-    """
-    return {
-        "chunk_context": parse_chunk_context(options["chunk_context"]),
-        "chunk_link_tokens": parse_link_tokens(options["chunk_link_tokens"]),
-    }
 
 
 def refuse_options_without_documents(options: dict[str, Any]) -> None:

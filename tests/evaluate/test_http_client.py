@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sglang_lazy.evaluate.client import RequestRefused, ServerUnreachable
+from sglang_lazy.evaluate.client import RequestRefused
 from sglang_lazy.evaluate.http_client import HttpClient
+from sglang_lazy.http_client import ServerUnreachable
 
 from ..engines import free_port
 

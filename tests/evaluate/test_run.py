@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sglang_lazy.evaluate.client import ServerUnreachable
 from sglang_lazy.evaluate.dataset import Example
 from sglang_lazy.evaluate.modes import parse_mode
 from sglang_lazy.evaluate.results import ResultsError, ResultsFile
 from sglang_lazy.evaluate.run import run
+from sglang_lazy.http_client import ServerUnreachable
 
 from .scripted import ScriptedClient, examiner, examples, results_path, text_of
 
