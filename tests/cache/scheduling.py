@@ -49,15 +49,7 @@ class Scheduler:
         """Admit, compute, process a result; returns what was admitted or went on."""
         if self.chunked is not None:
             self.sim.store(self.chunked)
-        adder = PrefillAdder(
-            1,
-            self.sim.cache,
-            self.sim.allocator,
-            SimpleNamespace(reqs=[run.req for run in self.running]),
-            1.0,
-            1 << 20,
-            self.chunk_size,
-        )
+        adder = self.new_adder()
         chunked = self.chunked
         if chunked is not None:
             chunked.req.init_next_round_input()
@@ -79,6 +71,19 @@ class Scheduler:
         self.last_pass = finished if self.overlap else []
         self.sim.check()
         return computed
+
+    def new_adder(self) -> PrefillAdder:
+        running = SimpleNamespace(reqs=[run.req for run in self.running])
+        max_input_tokens = 1 << 20
+        return PrefillAdder(
+            1,
+            self.sim.cache,
+            self.sim.allocator,
+            running,
+            1.0,
+            max_input_tokens,
+            self.chunk_size,
+        )
 
     def _admit(self, adder: PrefillAdder, run: Running) -> bool:
         """Whether the round goes on."""

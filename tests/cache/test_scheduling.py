@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import pytest
 from sglang.srt.managers import schedule_policy
+from sglang.srt.managers.schedule_batch import Req
+from sglang.srt.managers.schedule_policy import PrefillAdder
 
 from sglang_lazy.cache import in_flight
+from sglang_lazy.patches import prefill_adder
 
 from .prompts import Prompt, doc, text
 from .scheduling import Scheduler
@@ -139,6 +142,26 @@ def test_waiting_costs_no_look_at_the_tree(monkeypatch: pytest.MonkeyPatch, over
         scheduler.round()
     assert len(matched) == 1, "looked at again before what it waits for was there"
     assert waiting.cached[1] == len(X[1])
+
+
+def test_nobody_is_put_back_for_a_request_that_waits(overlap: bool) -> None:
+    """Priority preemption is asked before a request is matched for the first time."""
+    scheduler = make(overlap, 8)
+    scheduler.submit(Prompt.of(text(1), X, Q, mode="sink"))
+    scheduler.round()
+    adder = scheduler.new_adder()
+    asked: list[Req] = []
+
+    def preempt(adder: PrefillAdder, req: Req, server_args: None) -> bool:
+        asked.append(req)
+        return True
+
+    waits, goes_on = (
+        scheduler.sim.new(Prompt.of(text(2), document, Q, mode="sink")).req for document in (X, Y)
+    )
+    assert not prefill_adder.preempt_to_schedule(preempt, adder, waits, None)
+    assert prefill_adder.preempt_to_schedule(preempt, adder, goes_on, None)
+    assert asked == [goes_on]
 
 
 def test_waits_again_after_a_flush(overlap: bool) -> None:

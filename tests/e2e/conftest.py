@@ -31,7 +31,6 @@ ORDER = (
     "test_chunked_prefill",
     "test_tiny_chunks",
     "test_small_pool",
-    "test_in_flight",
     "test_priority",
     "test_weights",
     "test_observability",
