@@ -43,11 +43,11 @@ def preempt_to_schedule(
     cache = self.tree_cache
     if not isinstance(cache, LazyPrefixCache):
         return original(self, req, *args, **kwargs)
-    if cache.has_documents(req):
-        # SGLang looks at how much must be computed, and matches the request only afterwards.
+    if cache.has_documents(req) and not req.full_untruncated_fill_ids:
+        # SGLang looks at how much must be computed, and matches a new request only afterwards.
         req.init_next_round_input(cache)
-        if cache.should_wait(req):
-            return False  # nobody is put back for a request that will not run
+    if cache.should_wait(req):
+        return False  # nobody is put back for a request that will not run
     preempted = original(self, req, *args, **kwargs)
     if preempted:
         cache.preempted = self.preempt_list

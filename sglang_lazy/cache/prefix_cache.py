@@ -94,9 +94,9 @@ class LazyPrefixCache(PromptTree):
         return self._state_of(req) is not None
 
     def should_wait(self, req: Req) -> bool:
-        """Whether a request that was just matched waits for documents that others compute."""
+        """Whether a request that was matched waits for documents that others still compute."""
         state = self._state_of(req)
-        return state is not None and state.waits
+        return state is not None and state.waits and self.had_better_wait(state)
 
     def reason_to_refuse(self, req: Req) -> str | None:
         """Why a request could never be admitted: a sentence; None where it can."""
