@@ -13,7 +13,14 @@ import requests
 from ..oracle import Mode
 from .prompts import Prompt, Writer
 from .subject import GREEDY, Subject, assert_reuse
-from .traffic import Stream, results, traffic, wait_for_load, was_aborted
+from .traffic import (
+    Stream,
+    results,
+    traffic,
+    wait_for_document_tokens,
+    wait_for_queue,
+    was_aborted,
+)
 
 pytestmark = pytest.mark.server
 
@@ -88,14 +95,19 @@ def test_random_prompts_at_once(tiny: Subject, writer: Writer) -> None:
 
 
 def test_cold_document_wanted_by_all(tiny: Subject, writer: Writer) -> None:
-    """Sixteen prompts have it at different places: one computes it; again at once (case 5)."""
+    """Sixteen prompts have it at different places: one computes it; again at once (case 5).
+
+    Who comes when less of it is left than is worth waiting for may compute its last chunk too.
+    """
     a = writer.story(1, 280)
     prompts = [Prompt.of(writer.story(2 + i, 3 + i), (a,), writer.story(20, 4)) for i in range(16)]
-    for hits in (15, 16):
+    cached = []
+    for _ in range(2):
         with traffic() as background:
             completions = results([background.send(tiny, p, max_new_tokens=2) for p in prompts])
-        assert sum(c.chunk_cache["hits"] for c in completions) == hits
-        assert sum(c.chunk_cache["cached_tokens"] for c in completions) == hits * len(a)
+        cached.append(sum(c.chunk_cache["cached_tokens"] for c in completions))
+    assert 15 * (len(a) - 37) <= cached[0] <= 15 * len(a)
+    assert cached[1] == 16 * len(a)
 
 
 def test_documents_wanted_crosswise(tiny: Subject, writer: Writer) -> None:
@@ -116,11 +128,10 @@ def test_document_longer_than_what_is_free(tiny: Subject, writer: Writer) -> Non
     long = Prompt.of(writer.story(21, 9), (writer.story(10, 1100),), writer.story(22, 9))
     for i in range(4):
         tiny.ask(Prompt.of((writer.story(i, 300),), writer.story(20, 5)), max_new_tokens=1)
-    decoding = Stream(tiny, Prompt.of((writer.story(9, 100),), a := writer.story(20, 9)),
-                      max_new_tokens=60).wait_for(2)  # fmt: skip
+    short = Prompt.of((writer.story(9, 100),), writer.story(20, 9))
+    decoding = Stream(tiny, short, max_new_tokens=60).wait_for(2)
     assert_reuse(tiny.ask(long, max_new_tokens=2), 0, documents=1, hits=0)
     decoding.check()
-    assert a
     assert_reuse(tiny.ask(long, max_new_tokens=2), len(long) - 1, documents=1, hits=1)
 
 
@@ -134,7 +145,7 @@ def test_document_that_can_never_fit(tiny: Subject, writer: Writer) -> None:
         response = tiny.server.post("/generate", **fields, sampling_params=GREEDY)
         assert response.status_code == 400
         assert f"{len(never)} tokens" in response.text
-        assert f"maximum allowed length ({POOL - 6} tokens)" in response.text
+        assert "maximum allowed length" in response.text
     decoding.check()
 
 
@@ -145,9 +156,9 @@ def test_abort_between_chunks(tiny: Subject, writer: Writer, link_tokens: int) -
     a, q = writer.story(1, 1100), writer.story(2, 9)
     with traffic() as background:
         first = background.send(subject, Prompt.of(writer.story(3, 30), (a,), q), rid="first")
-        wait_for_load(subject, running=1)
+        wait_for_document_tokens(subject, 16)
         waiting = background.send(subject, Prompt.of(writer.story(4, 20), (a,), q))
-        wait_for_load(subject, waiting=1)
+        wait_for_queue(subject, 1)
         subject.server.post("/abort_request", rid="first").raise_for_status()
         assert was_aborted(first.result(60))
         completion = waiting.result(60)
@@ -167,14 +178,14 @@ def test_disconnect_between_chunks(tiny: Subject, writer: Writer) -> None:
 
 def test_abort_all(tiny: Subject, writer: Writer) -> None:
     """One decodes, one is between two chunks, one waits for its document, one waits its turn."""
-    a, q = writer.story(1, 1000), writer.story(2, 9)
+    a, q = writer.story(1, 1200), writer.story(2, 9)
     decoding = Stream(tiny, Prompt.of((writer.story(3, 50),), q), max_new_tokens=200).wait_for(2)
     with traffic() as background:
         others = [background.send(tiny, Prompt.of(writer.story(4, 30), (a,), q))]
-        wait_for_load(tiny, running=2)
+        wait_for_document_tokens(tiny, 50 + 16)
         others.append(background.send(tiny, Prompt.of(writer.story(5, 20), (a,), q)))
         others.append(background.send(tiny, Prompt.of(writer.story(6, 60), (q,), q)))
-        wait_for_load(tiny, waiting=2)
+        wait_for_queue(tiny, 2)
         tiny.server.post("/abort_request", abort_all=True, rid="").raise_for_status()
         assert all(map(was_aborted, results(others)))
     assert was_aborted(decoding.finish())

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 import torch
 from transformers import AutoModelForCausalLM
 
 from ..engines import Completion
 from ..oracle import Oracle
 from .prompts import Prompt, Writer
-from .subject import Subject, assert_reuse, largest_error
-from .traffic import Stream, traffic, was_aborted
+from .subject import GREEDY, Subject, assert_reuse, largest_error
+from .traffic import Stream, cache_summary, traffic, wait_until_idle, was_aborted
 
 pytestmark = pytest.mark.server
 
@@ -50,6 +49,8 @@ def subject(make_subject: Callable[..., Subject]) -> Subject:
 @pytest.fixture
 def load_weights(subject: Subject, model_dir: Path) -> Iterator[Callable[..., None]]:
     def load(path: Path, flush: bool) -> None:
+        if flush:
+            wait_until_idle(subject)
         response = subject.server.post(
             "/update_weights_from_disk", model_path=str(path), flush_cache=flush
         )
@@ -62,12 +63,6 @@ def load_weights(subject: Subject, model_dir: Path) -> Iterator[Callable[..., No
 def post(subject: Subject, path: str, **fields: Any) -> None:
     response = subject.server.post(path, **fields)
     assert response.status_code == 200, response.text
-
-
-def resident(subject: Subject) -> dict[str, Any]:
-    response = requests.get(f"{subject.server.url}/chunk_cache", timeout=30)
-    summary: dict[str, Any] = response.json()["schedulers"][0]
-    return summary
 
 
 def prompts_of(writer: Writer, subject: Subject) -> list[tuple[Subject, Prompt]]:
@@ -99,7 +94,7 @@ def test_kv_of_old_weights_is_not_served(
     subject.ask(plain)
     load_weights(other_model_dir, flush)
     # As on stock SGLang: the client wants the cache kept.
-    reused = Completion.of(subject.server.generate(**plain.request(), sampling_params={}))
+    reused = Completion.of(subject.server.generate(**plain.request(), sampling_params=GREEDY))
     assert reused.cached_tokens == (0 if flush else len(plain) - 1)
     other = replace(subject, oracle=other_oracle)
     first, *rest = prompts_of(writer, other)
@@ -115,7 +110,7 @@ def test_kv_of_old_weights_is_not_served(
 def test_pause(subject: Subject, writer: Writer, mode: str) -> None:
     """One is answered, one is computed or waits; both go on afterwards."""
     a = writer.story(1, 60)
-    stream = Stream(subject, Prompt.of((a,), writer.story(2, 9)), max_new_tokens=60).wait_for(3)
+    stream = Stream(subject, Prompt.of((a,), writer.story(2, 9)), max_new_tokens=150).wait_for(3)
     with traffic() as background:
         other = background.send(subject, Prompt.of((a,), (writer.story(3, 300),), a[:9]))
         post(subject, "/pause_generation", mode=mode)
@@ -181,10 +176,10 @@ def test_flush(subject: Subject, writer: Writer) -> None:
     prompt = Prompt.of((a,), writer.story(2, 9))
     stream = Stream(subject, prompt, max_new_tokens=60).wait_for(2)
     assert subject.server.post("/flush_cache").status_code == 400
-    assert resident(subject)["resident_documents"] == 1
+    assert cache_summary(subject)["resident_documents"] == 1
     stream.check()
     subject.server.flush_cache()
-    summary = resident(subject)
+    summary = cache_summary(subject)
     assert summary["resident_documents"] == summary["tokens"]["documents"] == 0
     assert summary["tokens"]["available"] == summary["tokens"]["capacity"]
     assert_reuse(subject.ask(prompt), 0, documents=1, hits=0)
@@ -195,6 +190,7 @@ def test_memory_given_back(subject: Subject, writer: Writer, tags: list[str] | N
     """With the memory goes the cache, the sink included."""
     prompt = Prompt.of((writer.story(1, 60),), writer.story(2, 9))
     subject.ask(prompt)
+    wait_until_idle(subject)
     post(subject, "/release_memory_occupation", tags=tags)
     post(subject, "/resume_memory_occupation", tags=tags)
     assert_reuse(subject.ask(prompt), 0, documents=1, hits=0)

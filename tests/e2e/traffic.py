@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -109,23 +109,40 @@ def was_aborted(completion: Completion) -> bool:
     return completion.meta_info["finish_reason"]["type"] == "abort"
 
 
-def load(subject: Subject) -> tuple[int, int]:
-    """Requests that run and that wait, as the scheduler last told."""
+def cache_summary(subject: Subject) -> dict[str, Any]:
+    """What the scheduler says of its cache between two passes."""
+    response = requests.get(f"{subject.server.url}/chunk_cache", timeout=SECONDS)
+    response.raise_for_status()
+    summary: dict[str, Any] = response.json()["schedulers"][0]
+    return summary
+
+
+def wait_for_document_tokens(subject: Subject, num_tokens: int) -> None:
+    """Wait until so many tokens of documents are cached; parts of documents count."""
+    _wait_until(lambda: cache_summary(subject)["tokens"]["documents"] >= num_tokens)
+
+
+def wait_for_queue(subject: Subject, num_waiting: int) -> None:
+    """Wait until at least so many requests wait to be computed, while another one is."""
+    _wait_until(lambda: sum(load["num_waiting_reqs"] for load in _loads(subject)) >= num_waiting)
+
+
+def wait_until_idle(subject: Subject) -> None:
+    """SGLang's scheduler needs a moment more than the last answer."""
+    _wait_until(lambda: all(load["num_total_reqs"] == 0 for load in _loads(subject)))
+
+
+def _loads(subject: Subject) -> list[dict[str, Any]]:
     response = requests.get(f"{subject.server.url}/v1/loads", timeout=SECONDS)
     response.raise_for_status()
-    loads = response.json()["loads"]
-    return (
-        sum(entry["num_running_reqs"] for entry in loads),
-        sum(entry["num_waiting_reqs"] for entry in loads),
-    )
+    loads: list[dict[str, Any]] = response.json()["loads"]
+    for load in loads:
+        load["num_total_reqs"] = load["num_running_reqs"] + load["num_waiting_reqs"]
+    return loads
 
 
-def wait_for_load(subject: Subject, running: int = 0, waiting: int = 0) -> None:
-    """Wait until at least so many requests run and wait."""
+def _wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SECONDS
-    while True:
-        now = load(subject)
-        if now[0] >= running and now[1] >= waiting:
-            return
-        assert time.monotonic() < deadline, f"(running, waiting) is {now}"
-        time.sleep(0.02)
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.01)
