@@ -125,7 +125,7 @@ def test_documents_wanted_crosswise(tiny: Subject, writer: Writer) -> None:
 
 def test_document_longer_than_what_is_free(tiny: Subject, writer: Writer) -> None:
     """While another request decodes, cached documents make room, chunk by chunk."""
-    long = Prompt.of(writer.story(21, 9), (writer.story(10, 1100),), writer.story(22, 9))
+    long = Prompt.of(writer.story(21, 9), (writer.story(10, 900),), writer.story(22, 9))
     for i in range(4):
         tiny.ask(Prompt.of((writer.story(i, 300),), writer.story(20, 5)), max_new_tokens=1)
     short = Prompt.of((writer.story(9, 100),), writer.story(20, 9))
