@@ -16,6 +16,8 @@ from sglang_lazy.patches import prefill_adder
 from .prompts import Prompt
 from .simulation import Running, Simulation
 
+MAX_NEW_TOKENS = 4
+
 
 class Scheduler:
     """Requests from the queue to the end of their prefill, after which they run until ended.
@@ -41,7 +43,7 @@ class Scheduler:
 
     def submit(self, prompt: Prompt) -> Running:
         run = self.sim.new(prompt)
-        run.req.sampling_params.max_new_tokens = 1
+        run.req.sampling_params.max_new_tokens = MAX_NEW_TOKENS
         self.queue.append(run)
         return run
 

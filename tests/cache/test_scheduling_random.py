@@ -21,7 +21,7 @@ from sglang.srt.managers import schedule_policy
 from sglang_lazy.cache import in_flight
 
 from .prompts import Prompt
-from .scheduling import Scheduler
+from .scheduling import MAX_NEW_TOKENS, Scheduler
 from .simulation import Running, Simulation
 from .test_prefix_cache_random import prompts
 
@@ -64,6 +64,20 @@ class SchedulerMachine(RuleBasedStateMachine):
     def retract(self, index: int) -> None:
         running = self.scheduler.sim.running
         self.scheduler.retract(running[index % len(running)])
+
+    @precondition(lambda self: self.scheduler.running)
+    @rule(token=st.integers(0, 9))
+    def decode(self, token: int) -> None:
+        """A token for everybody; those for whom there is no room are put back."""
+        sim = self.scheduler.sim
+        for run in list(self.scheduler.running):
+            room = sim.allocator.available_size() + sim.cache.evictable_size()
+            if len(run.req.output_ids) == MAX_NEW_TOKENS:
+                self.scheduler.finish(run)
+            elif room:
+                sim.decode(run, token)
+            else:
+                self.scheduler.retract(run)
 
     @precondition(lambda self: self.scheduler.running)
     @rule(index=st.integers(0, 99))
