@@ -9,8 +9,13 @@ from sglang_lazy import compat
 from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 from sglang_lazy.patches.registry import around
 
+_TARGET = "sglang.srt.managers.schedule_policy.PrefillAdder"
 
-@around("sglang.srt.managers.schedule_policy.PrefillAdder.add_one_req")
+_HAS_WAITER = "sglang_lazy_has_waiter"
+"""Attribute of an adder, which lives for one round of admission."""
+
+
+@around(f"{_TARGET}.add_one_req")
 def add_one_req(
     original: Callable[..., Any], self: Any, req: Any, *args: Any, **kwargs: Any
 ) -> Any:
@@ -18,10 +23,32 @@ def add_one_req(
     if not isinstance(cache, LazyPrefixCache):
         return original(self, req, *args, **kwargs)
     if cache.should_wait(req):
+        setattr(self, _HAS_WAITER, True)
         return compat.skip_request()  # stays in the queue; those behind it go on
+    if getattr(self, _HAS_WAITER, False) and compat.would_be_chunked(self, req):
+        # All of its chunks would run before the request that waits for one pass only.
+        return compat.skip_request()
     if cache.lacks_room(req):
         return compat.no_room()
     result = original(self, req, *args, **kwargs)
     if self.can_run_list and self.can_run_list[-1] is req:
         cache.note_admission(req)
     return result
+
+
+@around(f"{_TARGET}.preempt_to_schedule")
+def preempt_to_schedule(
+    original: Callable[..., Any], self: Any, req: Any, *args: Any, **kwargs: Any
+) -> Any:
+    cache = self.tree_cache
+    if not isinstance(cache, LazyPrefixCache):
+        return original(self, req, *args, **kwargs)
+    if cache.has_documents(req) and not req.full_untruncated_fill_ids:
+        # SGLang looks at how much must be computed, and matches a new request only afterwards.
+        req.init_next_round_input(cache)
+    if cache.should_wait(req):
+        return False  # nobody is put back for a request that will not run
+    preempted = original(self, req, *args, **kwargs)
+    if preempted:
+        cache.preempted = self.preempt_list
+    return preempted

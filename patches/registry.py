@@ -28,6 +28,7 @@ HOOK_MODULES = (
     "server_args",
     "tokenizer_control",
     "tokenizer_manager",
+    "weight_updater",
 )
 """Modules of this package that register hooks when imported."""
 

@@ -1,4 +1,4 @@
-"""The scheduler refuses what would never fit, and answers ``GET /chunk_cache``."""
+"""The scheduler refuses what would never fit, loses nobody, and answers ``GET /chunk_cache``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 from sglang_lazy.observe.summary import summarize
 from sglang_lazy.patches.registry import around
 
+_TARGET = "sglang.srt.managers.scheduler.Scheduler"
 
-@around("sglang.srt.managers.scheduler.Scheduler._add_request_to_queue")
+
+@around(f"{_TARGET}._add_request_to_queue")
 def add_request_to_queue(
     original: Callable[..., Any], self: Any, req: Any, *args: Any, **kwargs: Any
 ) -> Any:
@@ -22,7 +24,24 @@ def add_request_to_queue(
     return original(self, req, *args, **kwargs)
 
 
-@around("sglang.srt.managers.scheduler.Scheduler.get_internal_state")
+@around(f"{_TARGET}.get_new_batch_prefill")
+def get_new_batch_prefill(original: Callable[..., Any], self: Any, running_batch: Any) -> Any:
+    """Requests that gave way to one of higher priority wait in the queue.
+
+    SGLang forgets them where the other one is not admitted after all: its estimate of what
+    must be given up knows nothing of detached tokens, nor of prompts that are new.
+    """
+    plan = original(self, running_batch)
+    if isinstance(self.tree_cache, LazyPrefixCache) and (put_back := self.tree_cache.preempted):
+        self.tree_cache.preempted = ()
+        waiting = set(self.waiting_queue)
+        for req in put_back:
+            if req not in waiting:
+                self._add_request_to_queue(req)
+    return plan
+
+
+@around(f"{_TARGET}.get_internal_state")
 def get_internal_state(original: Callable[..., Any], self: Any, recv_req: Any) -> Any:
     limit = compat.summary_limit(recv_req)
     if limit is None or not isinstance(self.tree_cache, LazyPrefixCache):

@@ -37,6 +37,7 @@ _UNSUPPORTED_FIELDS = (
     "return_indexer_topk",
     "positional_embed_overrides",
     "multi_item_delimiter_indices",
+    "bootstrap_host",
 )
 """Request fields that cannot be combined with documents."""
 

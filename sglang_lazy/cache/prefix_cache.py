@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ import torch
 from sglang.srt.mem_cache.base_prefix_cache import MatchPrefixParams, MatchResult
 
 from sglang_lazy import compat
+from sglang_lazy.cache.chunk_tree import NodeBundle
 from sglang_lazy.cache.context import ContextTable
 from sglang_lazy.cache.in_flight import InFlightDocuments
 from sglang_lazy.cache.layout import PromptLayout
@@ -49,6 +50,9 @@ class LazyPrefixCache(PromptTree):
         sink_token_id: token that documents see in mode ``sink``; None refuses that mode.
         hash_seed: see :class:`~sglang_lazy.cache.context.ContextTable`.
         metrics: where to export statistics, or None.
+
+    Attributes:
+        preempted: requests that were put back in this round of admission, for others' sake.
     """
 
     def __init__(
@@ -59,26 +63,40 @@ class LazyPrefixCache(PromptTree):
         metrics: ChunkCacheMetrics | None = None,
     ) -> None:
         super().__init__(params, metrics)
+        self.preempted: Sequence[Req] = ()
         self.sink_token_id = sink_token_id
         self._contexts = ContextTable(hash_seed)
 
     def reset(self) -> None:
         super().reset()
         self._in_flight = InFlightDocuments()
+        self._weights_version = 0
         self.statistics.publish()
+
+    def expire_documents(self) -> None:
+        """The model's weights have changed, and the cache is kept: what was computed with the
+        old ones is not found any more by prompts with documents, and ages out."""
+        self._weights_version += 1
 
     def evict(self, params: EvictParams) -> EvictResult:
         result = super().evict(params)
         self.statistics.publish()
         return result
 
-    def worth_waiting_for(self, missing: Mapping[Hashable, int]) -> bool:
-        return self._in_flight.worth_waiting_for(missing)
+    def had_better_wait(self, state: RequestState) -> bool:
+        limit = self._in_flight.latest if state.wait_limit is None else state.wait_limit
+        waits = self._in_flight.worth_waiting_for(state.missing, limit)
+        if waits:
+            state.wait_limit = limit
+        return waits
+
+    def has_documents(self, req: Req) -> bool:
+        return self._state_of(req) is not None
 
     def should_wait(self, req: Req) -> bool:
-        """Whether a request that was just matched waits for documents that others compute."""
+        """Whether a request that was matched waits for documents that others still compute."""
         state = self._state_of(req)
-        return state is not None and state.waits
+        return state is not None and state.waits and self.had_better_wait(state)
 
     def reason_to_refuse(self, req: Req) -> str | None:
         """Why a request could never be admitted: a sentence; None where it can."""
@@ -101,7 +119,8 @@ class LazyPrefixCache(PromptTree):
         state = admitted_state(req)
         if state is None:
             return
-        self._in_flight.claim(req.rid, state.missing)
+        state.wait_limit = None
+        self._in_flight.claim(state, state.missing)
         if not req.retracted_stain:  # counted once, like ``cached_tokens``
             assert state.layout is not None
             self.statistics.admitted(state.prompt, state.layout, state.bundle.nodes)
@@ -115,10 +134,13 @@ class LazyPrefixCache(PromptTree):
         """
         self.drop_unlocked()
         req = params.req
-        state = None if req is None else self._state_of(req)
+        state = None if req is None else self._state_of(req, renew=True)
         if state is None:
             return super().match_prefix(params)
         assert req is not None
+        if state.waits and self.had_better_wait(state):
+            # It has missed them when it began to wait: no need to look again.
+            return compat.match_result(self._no_slots(), NodeBundle(()))
         is_admission = params.key.token_ids is req.full_untruncated_fill_ids
         # An array in the row's order must not be read as the prompt.
         all_ids = req.origin_input_ids + req.output_ids
@@ -141,8 +163,7 @@ class LazyPrefixCache(PromptTree):
         end = len(req.get_fill_ids())
         old = req.last_node
         settled = self.store_prompt(req, state, end, chunked=chunked)
-        if not chunked:
-            self._in_flight.release(req.rid)
+        self._in_flight.release(state, state.documents_until(end) if chunked else None)
         self.inc_lock_ref(state.bundle)
         self.dec_lock_ref(old)
         for node in settled:
@@ -160,7 +181,7 @@ class LazyPrefixCache(PromptTree):
         if state is None:
             super().cache_finished_req(req, is_insert, kv_len_to_handle=kv_len_to_handle, **kwargs)
             return
-        self._in_flight.release(req.rid)
+        self._in_flight.release(state)
         settled: list[TreeNode] = []
         if is_insert and not self.disable_finished_insert:
             settled = self.store_prompt(req, state, kv_len_to_handle)
@@ -173,25 +194,33 @@ class LazyPrefixCache(PromptTree):
             self.release_private(node)
         state.layout = None
 
-    def _state_of(self, req: Req) -> RequestState | None:
-        """The request's state, made at first sight; None for a prompt without documents."""
+    def _state_of(self, req: Req, *, renew: bool = False) -> RequestState | None:
+        """The request's state, made at first sight; None for a prompt without documents.
+
+        Args:
+            renew: make it anew if the weights have changed; for requests that hold nothing.
+        """
         state: RequestState | None = getattr(req, STATE, None)
-        if state is None:
+        if state is None or (renew and state.weights_version != self._weights_version):
             shape = PromptShape.from_custom_params(req.sampling_params.custom_params)
-            if shape is None:
-                return None
-            namespace = compat.namespace(req)
-            state = RequestState(
-                DocumentPrompt(
-                    shape, req.origin_input_ids, namespace, self.sink_token_id, self._contexts
-                )
-            )
+        else:
+            shape = state.prompt.shape
+        if shape is None or len(req.origin_input_ids) != shape.num_tokens:
+            return None  # or SGLang has replaced the prompt of a request that it will abort
+        if state is None or state.prompt.shape is not shape:
+            state = self._new_state(req, shape)
             setattr(req, STATE, state)
-            pool = self.token_to_kv_pool_allocator.size
-            clip_answer(req, pool, state.prompt.num_detached)
-        if len(req.origin_input_ids) != state.prompt.shape.num_tokens:
-            return None  # SGLang has replaced the prompt of a request that it will abort
         return state
+
+    def _new_state(self, req: Req, shape: PromptShape) -> RequestState:
+        namespace = compat.namespace(req)
+        if self._weights_version:
+            namespace = ("weights", self._weights_version, namespace)
+        prompt = DocumentPrompt(
+            shape, req.origin_input_ids, namespace, self.sink_token_id, self._contexts
+        )
+        clip_answer(req, self.token_to_kv_pool_allocator.size, prompt.num_detached)
+        return RequestState(prompt, self._weights_version)
 
     @staticmethod
     def _report(req: Req, prompt: DocumentPrompt, layout: PromptLayout) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,12 +35,8 @@ class PromptTree(ChunkTree):
         self.statistics = DocumentStatistics(metrics)
         super().__init__(params, self.statistics.resident)
 
-    def worth_waiting_for(self, missing: Mapping[Hashable, int]) -> bool:
-        """Whether a request had better wait for others to compute what it misses.
-
-        Args:
-            missing: missing tokens of documents, by document.
-        """
+    def had_better_wait(self, state: RequestState) -> bool:
+        """Whether others are computing enough of what a request misses: ``state.missing``."""
         raise NotImplementedError
 
     def match_prompt(
@@ -85,7 +81,7 @@ class PromptTree(ChunkTree):
             prompt.document_id(i): max(min(lengths[i], limit - prompt.starts[i]) - cached[i], 0)
             for i in missing
         }
-        state.waits = self.worth_waiting_for(state.missing)
+        state.waits = self.had_better_wait(state)
         if state.waits or not self._detach(state, bundle, missing):
             state.layout = None
             return self._no_slots(), NodeBundle(())

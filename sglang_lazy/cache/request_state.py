@@ -23,6 +23,7 @@ class RequestState:
 
     Attributes:
         prompt: segments and keys.
+        weights_version: of the model's weights, when the keys were made.
         layout: of the row; None while the request is not admitted.
         sink: the sink token that documents see, where the prompt does not hold it.
         heads: by segment, the heads of tails that had to be computed.
@@ -30,17 +31,20 @@ class RequestState:
         missing: missing tokens of documents when the request was matched, by document;
             of those that may come from the cache.
         waits: whether it was matched, to be admitted, and had better wait.
+        wait_limit: the latest claim on documents when it began to wait; None if it did not.
         decode_spans: derived from the layout and the bundle, when decoding.
     """
 
-    def __init__(self, prompt: DocumentPrompt) -> None:
+    def __init__(self, prompt: DocumentPrompt, weights_version: int = 0) -> None:
         self.prompt = prompt
+        self.weights_version = weights_version
         self.layout: PromptLayout | None = None
         self.sink: DetachedRun | None = None
         self.heads: dict[int, DetachedRun] = {}
         self.bundle = NodeBundle(())
         self.missing: dict[Hashable, int] = {}
         self.waits = False
+        self.wait_limit: int | None = None
         self.decode_spans: Any = None
 
     def detached(self) -> list[DetachedRun]:
@@ -60,6 +64,16 @@ class RequestState:
             segments = self.layout.computed_segments(start, stop)
             runs |= {i: self.heads[i] for i in segments if i in self.heads}
         return runs
+
+    def documents_until(self, end: int) -> list[Hashable]:
+        """Documents all of whose tokens lie before ``end`` in the row."""
+        assert self.layout is not None
+        ends = {piece.segment: piece.end for piece in self.layout.pieces}
+        return [
+            self.prompt.document_id(segment)
+            for segment, last in ends.items()
+            if last <= end and self.layout.is_document[segment]
+        ]
 
     def bundle_of(self, nodes: Sequence[TreeNode | None]) -> NodeBundle:
         """What to lock: each segment's node, and what is detached."""

@@ -30,6 +30,7 @@ from sglang_lazy.compat.requests import (
     skip_request,
     take_infos,
     unlock_result,
+    would_be_chunked,
 )
 from sglang_lazy.compat.server import (
     SUMMARY_RID,
@@ -75,5 +76,6 @@ __all__ = [
     "take_infos",
     "unlock_result",
     "without_decode_graphs",
+    "would_be_chunked",
     "write_kv",
 ]

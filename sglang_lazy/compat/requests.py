@@ -94,3 +94,10 @@ def no_room() -> Any:
     from sglang.srt.managers.schedule_policy import AddReqResult
 
     return AddReqResult.NO_TOKEN
+
+
+def would_be_chunked(adder: Any, req: Req) -> bool:
+    """Whether a request that was matched exceeds what the pass has left for prompts."""
+    left = adder.rem_chunk_tokens
+    missing = len(req.full_untruncated_fill_ids) - len(req.prefix_indices)
+    return left is not None and missing > left

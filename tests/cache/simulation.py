@@ -18,7 +18,7 @@ from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang.srt.mem_cache.radix_cache import RadixCache
 from sglang.srt.sampling.sampling_params import SamplingParams
 
-from sglang_lazy.cache.request_state import admitted_state
+from sglang_lazy.cache.request_state import RequestState, admitted_state
 
 from .pool import check_accounts, locked_slots, make_cache, tree_slots
 from .prompts import Content, Prompt
@@ -62,15 +62,22 @@ class Simulation:
         num_slots: size of the pool.
         exact: whether every possible hit must happen; False where hashes collide.
         cache: another cache than the lazy one.
+        num_rows: requests that may run at once.
     """
 
     def __init__(
-        self, num_slots: int = 400, exact: bool = True, cache: RadixCache | None = None
+        self,
+        num_slots: int = 400,
+        exact: bool = True,
+        cache: RadixCache | None = None,
+        num_rows: int = 8,
     ) -> None:
-        self.cache: Any = cache or make_cache(num_slots)
+        self.cache: Any = cache or make_cache(num_slots, num_rows, row_length=1024)
         self.allocator = self.cache.token_to_kv_pool_allocator
         self.exact = exact
         self.written: dict[int, Content] = {}
+        self.weights = 0
+        self.written_with: dict[int, int] = {}
         self.running: list[Running] = []
 
     def new(self, prompt: Prompt, logprob_start_len: int | None = None) -> Running:
@@ -101,15 +108,19 @@ class Simulation:
             assert len(run.req.prefix_indices) == 0
             return
         state = admitted_state(run.req)
-        for detached in () if state is None else state.detached():
-            for slot in detached.slots[detached.num_cached :].tolist():
-                self.written.pop(slot, None)  # taken anew: what it held before is garbage
+        self.forget_unwritten(state)
         hit = [len(run.req.prefix_indices)] if state is None else list(state.layout.cached)
         if self.exact:
             assert hit == expected
         assert all(a <= b for a, b in zip(hit, expected, strict=True))
         assert sum(hit) == len(run.req.prefix_indices)
         run.cached = hit
+
+    def forget_unwritten(self, state: RequestState | None) -> None:
+        """Slots of detached tokens are taken anew: what they held before is garbage."""
+        for detached in () if state is None else state.detached():
+            for slot in detached.slots[detached.num_cached :].tolist():
+                self.written.pop(slot, None)
 
     def admit(self, run: Running) -> Running:
         self.match(run)
@@ -142,13 +153,14 @@ class Simulation:
         if writes_detached and state is not None:
             for part, detached in state.detached_in(start, end).items():
                 if detached.take_missing():
-                    new = zip(
-                        detached.slots.tolist(), run.prompt.detached_contents(part), strict=True
-                    )
-                    self.written |= dict(new)
+                    self.write(detached.slots.tolist(), run.prompt.detached_contents(part))
         contents = sum(run.prompt.contents(run.ids), [])
-        for slot, logical in zip(slots.tolist(), run.permutation()[start:end], strict=True):
-            self.written[slot] = contents[logical]
+        self.write(slots.tolist(), [contents[i] for i in run.permutation()[start:end]])
+
+    def write(self, slots: list[int], contents: list[Content]) -> None:
+        """KV is computed, with the weights that the model has now."""
+        self.written |= dict(zip(slots, contents, strict=True))
+        self.written_with |= dict.fromkeys(slots, self.weights)
 
     def store(self, run: Running) -> None:
         """Process the pass's result."""
@@ -169,7 +181,7 @@ class Simulation:
         slot = self.allocate(1)
         self.row(run)[place] = slot
         run.req.kv_committed_len = run.req.kv.kv_allocated_len = place + 1
-        self.written[int(slot)] = run.prompt.contents(run.ids)[-1][-1]
+        self.write([int(slot)], [run.prompt.contents(run.ids)[-1][-1]])
 
     def finish(self, run: Running, is_insert: bool = True) -> None:
         """Finish; with ``is_insert`` False: abort."""

@@ -47,6 +47,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"segments": [[DOCUMENT, TEXT], [TEXT, DOCUMENT]]},
         "ends in a document",
     ),
+    "kept out of the cache": (
+        {"segments": [DOCUMENT, TEXT], "bootstrap_host": "2.2.2.2"},
+        "bootstrap_host cannot be combined with documents",
+    ),
     "too many documents": ({"segments": [*[DOCUMENT] * 257, TEXT]}, "257 documents"),
     "not Unicode": ({"segments": [{"document": "a \ud800"}, TEXT]}, "surrogate"),
     "text and spans": (
