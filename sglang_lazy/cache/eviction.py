@@ -71,9 +71,11 @@ class GreedyDual(EvictionStrategy):
         self.break_even_keys = break_even_keys
         self.clock = 0.0
 
-    def get_priority(self, node: TreeNode) -> float:
+    def get_priority(self, node: TreeNode) -> tuple[float, float]:
+        """The priority; of equals, what was used last stays longest."""
         record = self._record(node)
-        return record.clock + record.uses * self.cost_per_token(record.start, len(node.key))
+        value = record.uses * self.cost_per_token(record.start, len(node.key))
+        return record.clock + value, node.last_access_time
 
     def cost_per_token(self, start: int, length: int) -> float:
         """Mean cost of ``length`` tokens, the first of which attends to ``start`` before it.
@@ -106,7 +108,7 @@ class GreedyDual(EvictionStrategy):
 
     def evicted(self, node: TreeNode) -> None:
         # A parent whose last child went before it may lie behind the clock.
-        self.clock = max(self.clock, self.get_priority(node))
+        self.clock = max(self.clock, self.get_priority(node)[0])
 
     def reset(self) -> None:
         self.clock = 0.0
@@ -134,7 +136,7 @@ def _tokens_before(namespace: Hashable) -> int:
 
 
 class LeafHeap:
-    """The evictable leaves of a tree, lowest priority first; of equals, the one that waits longest.
+    """The evictable leaves of a tree, lowest priority first.
 
     Kept from one eviction to the next: a node costs a push when it becomes an evictable leaf,
     and an eviction costs one pop a node, however many leaves there are. SGLang's own eviction

@@ -18,6 +18,7 @@ from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang.srt.mem_cache.radix_cache import RadixCache
 from sglang.srt.sampling.sampling_params import SamplingParams
 
+from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 from sglang_lazy.cache.request_state import admitted_state
 
 from .pool import check_accounts, locked_slots, make_cache, tree_slots
@@ -62,12 +63,17 @@ class Simulation:
         num_slots: size of the pool.
         exact: whether every possible hit must happen; False where hashes collide.
         cache: another cache than the lazy one.
+        policy: by which the lazy one evicts.
     """
 
     def __init__(
-        self, num_slots: int = 400, exact: bool = True, cache: RadixCache | None = None
+        self,
+        num_slots: int = 400,
+        exact: bool = True,
+        cache: RadixCache | None = None,
+        policy: str = "lru",
     ) -> None:
-        self.cache: Any = cache or make_cache(num_slots)
+        self.cache: Any = cache or make_cache(num_slots, policy=policy)
         self.allocator = self.cache.token_to_kv_pool_allocator
         self.exact = exact
         self.written: dict[int, Content] = {}
@@ -114,6 +120,8 @@ class Simulation:
     def admit(self, run: Running) -> Running:
         self.match(run)
         self.cache.inc_lock_ref(run.req.last_node)
+        if isinstance(self.cache, LazyPrefixCache):
+            self.cache.note_admission(run.req)
         self.running.append(run)
         return run
 
