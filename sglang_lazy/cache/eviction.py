@@ -16,12 +16,15 @@ So the ratio is 1 for tokens that see nothing, and grows with depth. Evicting a 
 not make the text behind it invalid, so neither's cost includes the other's.
 
 *Uses* are requests: the one that computed the tokens, and each that found them when it was
-admitted. A node that is split hands its uses to both parts.
+admitted. A node that is split hands its uses to both parts. The uses of what was evicted are
+remembered for a while: else, in a cache that holds a small part of what is in use, documents
+come and go without ever being known as popular.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +40,10 @@ FALLING = ("mru", "filo")
 
 BREAK_EVEN_KEYS = 26_000.0
 """``break_even_keys`` of an 8B Llama 3, rounded; see :class:`GreedyDual`."""
+
+
+MAX_REMEMBERED = 32_768
+"""Evicted nodes whose uses are remembered: about 8 MB."""
 
 
 class _Record:
@@ -70,6 +77,7 @@ class GreedyDual(EvictionStrategy):
     def __init__(self, break_even_keys: float = BREAK_EVEN_KEYS) -> None:
         self.break_even_keys = break_even_keys
         self.clock = 0.0
+        self._remembered: OrderedDict[Hashable, int] = OrderedDict()
 
     def get_priority(self, node: TreeNode) -> tuple[float, float]:
         """The priority; of equals, what was used last stays longest."""
@@ -109,14 +117,23 @@ class GreedyDual(EvictionStrategy):
     def evicted(self, node: TreeNode) -> None:
         # A parent whose last child went before it may lie behind the clock.
         self.clock = max(self.clock, self.get_priority(node)[0])
+        record = self._record(node)
+        name = _name(node, record.start)
+        if name is not None:
+            self._remembered[name] = record.uses
+            if len(self._remembered) > MAX_REMEMBERED:
+                self._remembered.popitem(last=False)
 
     def reset(self) -> None:
         self.clock = 0.0
+        self._remembered.clear()
 
     def _record(self, node: TreeNode) -> _Record:
         record: _Record | None = getattr(node, _RECORD, None)
         if record is None:
-            record = _Record(1, self.clock, self._start(node))
+            start = self._start(node)
+            uses = 1 + self._remembered.pop(_name(node, start), 0)
+            record = _Record(uses, self.clock, start)
             setattr(node, _RECORD, record)
         return record
 
@@ -128,6 +145,21 @@ class GreedyDual(EvictionStrategy):
 
 
 _RECORD = "_sglang_lazy_use"
+
+
+def _name(node: TreeNode, start: int) -> Hashable:
+    """What evicted nodes are remembered by: where a node stands and how it begins.
+
+    Two nodes may share a name; then one may be taken to be more popular than it is. None for
+    text after documents, which is seldom seen again.
+    """
+    namespace = node.key.extra_key
+    if isinstance(namespace, TextContext):
+        return None
+    return namespace, start, node.key.token_ids[:_NAME_TOKENS].tobytes()
+
+
+_NAME_TOKENS = 8
 
 
 def _tokens_before(namespace: Hashable) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 
+from sglang_lazy.cache import eviction
 from sglang_lazy.cache.eviction import GreedyDual, LeafHeap
 from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 
@@ -132,6 +133,39 @@ def test_what_is_not_used_any_more_goes() -> None:
         scanned += 1
     per_turnover = 100 // 10
     assert per_turnover < scanned <= per_turnover * uses
+
+
+def uses(sim: Simulation, document: tuple) -> int:
+    (node,) = (n for n in tree_nodes(sim.cache) if n.key.token_ids[0] == document[1][0])
+    return sim.cache.eviction_strategy.uses(node)
+
+
+def test_uses_are_remembered_when_a_document_is_evicted() -> None:
+    sim = new_simulation("gdsf")
+    for seed in range(3):
+        ask(sim, A, seed=seed)
+    ask(sim, B)
+    sim.evict(400)
+    ask(sim, A, B, C)
+    assert [uses(sim, document) for document in (A, B, C)] == [4, 2, 1]
+    # One namespace's popularity is nobody else's.
+    run = sim.start(replace(Prompt.of(A, text(200)), extra_key="other"))
+    sim.finish(sim.prefill(run))
+    assert sorted(
+        sim.cache.eviction_strategy.uses(node)
+        for node in tree_nodes(sim.cache)
+        if node.key.token_ids[0] == A[1][0]
+    ) == [1, 4]
+
+
+def test_memory_of_the_past_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eviction, "MAX_REMEMBERED", 2)
+    sim = new_simulation("gdsf")
+    for document in (A, B, C):
+        ask(sim, document)
+        sim.evict(400)
+    ask(sim, A, B, C)
+    assert [uses(sim, document) for document in (A, B, C)] == [1, 2, 2]
 
 
 def test_text_that_took_longer_to_compute_stays_longer() -> None:

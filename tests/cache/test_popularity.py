@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from hypothesis import settings
 from hypothesis.stateful import initialize, invariant
+from pytest import MonkeyPatch
 
+from sglang_lazy.cache import eviction
 from sglang_lazy.cache.request_state import admitted_state
 
 from .pool import tree_nodes
@@ -54,8 +56,13 @@ class CountingSimulation(Simulation):
 class PopularityMachine(TrafficMachine):
     @initialize()
     def start(self) -> None:
+        self.patch = MonkeyPatch()
+        self.patch.setattr(eviction, "MAX_REMEMBERED", 0)  # what was evicted starts anew
         self.sim: CountingSimulation = CountingSimulation(self.num_slots)
         self.retracted: list[Running] = []
+
+    def teardown(self) -> None:
+        self.patch.undo()
 
     @invariant()
     def each_request_counts_once(self) -> None:
