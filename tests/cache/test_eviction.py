@@ -75,7 +75,9 @@ def test_a_document_is_in_use_until_its_request_ends(policy: str) -> None:
     long = sim.prefill(sim.start(Prompt.of(A, text(200))))
     for seed in range(2, 4):
         ask(sim, B, seed=seed)
-        sim.evict(4)  # questions: the clock goes on
+        if policy == "gdsf":
+            sim.evict(1)  # a question: the clock goes on
+    assert is_cached(sim, A) and is_cached(sim, B)
     sim.finish(long)
     assert first_out(sim, A, B) is B
 
@@ -156,6 +158,15 @@ def test_uses_are_remembered_when_a_document_is_evicted() -> None:
         for node in tree_nodes(sim.cache)
         if node.key.token_ids[0] == A[1][0]
     ) == [1, 4]
+
+
+def test_a_retracted_request_counts_once() -> None:
+    sim = new_simulation("gdsf")
+    ask(sim, A)
+    run = sim.prefill(sim.start(Prompt.of(A, text(200))))
+    sim.retract(run)
+    sim.finish(sim.prefill(sim.admit(run)))
+    assert uses(sim, A) == 2
 
 
 def test_memory_of_the_past_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

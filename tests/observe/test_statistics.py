@@ -133,7 +133,8 @@ def test_summary(simulation: Simulation) -> None:
     tokens = summary["tokens"]
     assert tokens["capacity"] == 400 and tokens["documents"] == 4 + 2 + 4
     assert tokens["available"] + tokens["evictable"] + tokens["protected"] == 400
-    assert summary["dp_rank"] == 3 and summary["resident_documents"] == 3
+    assert (summary["dp_rank"], summary["eviction_policy"]) == (3, "lru")
+    assert summary["resident_documents"] == 3
     assert summary["lookups"]["documents"] == {"hit": 1, "partial": 0, "miss": 3}
     hottest, other = summary["hottest"]
     assert hottest["hash"] == document_digest(array("q", B[1]))
