@@ -22,6 +22,7 @@ Beside that: what an eviction costs the host with 1.6 million tokens in the tree
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -87,6 +88,8 @@ SYSTEMS: Mapping[str, Callable[[CacheInitParams], RadixCache]] = {
     "prefix": RadixCache,
 }
 BOUND = "best fixed set"
+HIDDEN = ("lazy, slru",)
+"""Left out of the plot: it lies on lru."""
 
 
 class Server:
@@ -192,14 +195,19 @@ def write_plot(path: Path, points: list[dict[str, Any]]) -> None:
     from matplotlib import rcParams
     from matplotlib.figure import Figure
 
-    rcParams["svg.hashsalt"] = "eviction"  # the same file from the same figures
+    # Small, and the same file from the same figures.
+    rcParams.update({"svg.hashsalt": "eviction", "svg.fonttype": "none"})
     figure = Figure(figsize=(12, 4), layout="constrained")
     axes = figure.subplots(1, len(BUDGETS), sharey=True)
     traces = [*map(str, ALPHAS), SHIFTING]
     for panel, budget in zip(axes, BUDGETS, strict=True):
         here = {p["trace"]: p["hit_rates"] for p in points if p["budget"] == budget}
         for i, name in enumerate([*SYSTEMS, BOUND]):
-            style = {"color": "0.6", "linestyle": ":"} if name == BOUND else {"color": f"C{i}"}
+            if name in HIDDEN:
+                continue
+            style: dict[str, Any] = {"color": f"C{i}", "zorder": 9 - i}  # the first ones on top
+            if name == BOUND:
+                style = {"color": "0.6", "linestyle": ":"}
             rates = [100 * here[trace][name] for trace in traces]
             panel.plot(traces[:-1], rates[:-1], marker="o", markersize=4, label=name, **style)
             panel.plot(traces[-1:], rates[-1:], marker="D", markersize=5, **style)
@@ -220,7 +228,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=30, help="of evictions that are timed")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--plot", type=Path, help="draw the hit rates: .svg, .png or .pdf")
+    parser.add_argument("--plot-only", action="store_true", help="draw what was recorded")
     args = parser.parse_args()
+    if args.plot_only:
+        recorded = json.loads((args.results / "eviction.json").read_text())
+        write_plot(args.plot, recorded["points"])
+        return
 
     population = Population()
     print(f"{population.count} documents, {population.num_tokens:,} tokens", flush=True)
