@@ -95,6 +95,10 @@ class GreedyDual(EvictionStrategy):
     def uses(self, node: TreeNode) -> int:
         return self._record(node).uses
 
+    def start(self, node: TreeNode) -> int:
+        """How many tokens the node's first token attends to."""
+        return self._record(node).start
+
     def count(self, nodes: Iterable[TreeNode]) -> None:
         """One request more uses these nodes."""
         for node in nodes:
@@ -131,13 +135,13 @@ class GreedyDual(EvictionStrategy):
     def _record(self, node: TreeNode) -> _Record:
         record: _Record | None = getattr(node, _RECORD, None)
         if record is None:
-            start = self._start(node)
+            start = self._find_start(node)
             uses = 1 + self._remembered.pop(_name(node, start), 0)
             record = _Record(uses, self.clock, start)
             setattr(node, _RECORD, record)
         return record
 
-    def _start(self, node: TreeNode) -> int:
+    def _find_start(self, node: TreeNode) -> int:
         parent = node.parent
         if parent.parent is None:
             return _tokens_before(node.key.extra_key)

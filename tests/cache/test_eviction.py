@@ -129,11 +129,10 @@ def test_what_is_not_used_any_more_goes() -> None:
     uses = 6
     for seed in range(uses):
         ask(sim, A, seed=seed)
-    scanned = 0
-    while is_cached(sim, A):
+    scanned, per_turnover = 0, 100 // 10
+    while is_cached(sim, A) and scanned <= per_turnover * uses:
         ask(sim, doc(*range(1000 + 10 * scanned, 1010 + 10 * scanned)), seed=scanned)
         scanned += 1
-    per_turnover = 100 // 10
     assert per_turnover < scanned <= per_turnover * uses
 
 

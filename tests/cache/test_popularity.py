@@ -7,6 +7,7 @@ from hypothesis.stateful import initialize, invariant
 from pytest import MonkeyPatch
 
 from sglang_lazy.cache import eviction
+from sglang_lazy.cache.context import TextContext
 from sglang_lazy.cache.request_state import admitted_state
 
 from .pool import tree_nodes
@@ -72,6 +73,17 @@ class PopularityMachine(TrafficMachine):
             if node not in self.sim.cache._private:
                 uses = {self.sim.uses[self.sim.written[slot]] for slot in node.value.tolist()}
                 assert uses == {strategy.uses(node)}
+
+    @invariant()
+    def splits_keep_the_depth(self) -> None:
+        for node in tree_nodes(self.sim.cache):
+            depth, namespace, above = 0, node.key.extra_key, node.parent
+            while above.parent is not None:
+                depth += len(above.key)
+                above = above.parent
+            if isinstance(namespace, TextContext):
+                depth += sum(len(segment) for segment in namespace.segments)
+            assert self.sim.cache.eviction_strategy.start(node) == depth
 
 
 TestPopularity = PopularityMachine.TestCase
