@@ -82,6 +82,21 @@ def test_a_document_is_in_use_until_its_request_ends(policy: str) -> None:
     assert first_out(sim, A, B) is B
 
 
+def test_a_plain_prompt_is_in_use_until_it_ends() -> None:
+    sim = new_simulation("gdsf")
+    a, b = Prompt.of(text(*A[1])), Prompt.of(text(*B[1]))
+    sim.serve(a)
+    long = sim.prefill(sim.start(a))
+    for seed in range(3):
+        sim.serve(Prompt.of(text(300 + seed)))
+        sim.evict(1)  # just that: the clock goes on
+        sim.serve(b)
+    sim.finish(long)
+    record = {node.key.token_ids[0]: node for node in tree_nodes(sim.cache)}[A[1][0]]
+    priority, _ = sim.cache.eviction_strategy.get_priority(record)
+    assert priority == sim.cache.eviction_strategy.clock + 2 > 2
+
+
 @pytest.mark.parametrize("policy", ["lru", "gdsf"])
 def test_locked_documents_stay(policy: str) -> None:
     sim = new_simulation(policy)
