@@ -1,4 +1,7 @@
-"""An engine whose hashes have eight bits: collisions are misses, and every answer is right."""
+"""An engine whose hashes have eight bits: collisions are misses, and every answer is right.
+
+It evicts by policy gdsf, which needs an engine of its own as well.
+"""
 
 import json
 import os
@@ -20,6 +23,7 @@ from .subject import assert_reuse, largest_error, scored
 
 pytestmark = pytest.mark.server
 
+POOL = 3000
 PLUGINS = Path(__file__).parent / "plugins"
 ENTRY_POINT = "[sglang.srt.plugins]\neight_bit_hashes = eight_bit_hashes:register\n"
 
@@ -71,22 +75,37 @@ def crowd(writer: Writer) -> list[Prompt]:
 
 
 @pytest.fixture(scope="module")
+def flood(writer: Writer) -> list[Prompt]:
+    """More documents than fit; each prompt has one of them, and one that all have."""
+    popular, question = writer.story(20, 200), writer.story(21, 8)
+    return [Prompt.of((writer.story(i, 230),), (popular,), question) for i in range(18)]
+
+
+@pytest.fixture(scope="module")
 def outputs(
     model_dir: Path,
     server_slot: ServerSlot,
     tolerance: float,
     pair: list[Prompt],
     crowd: list[Prompt],
+    flood: list[Prompt],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> list[Any]:
-    """Of the pair, twice, and of the crowd, all at once, twice."""
+    """Of the pair, twice; of the crowd, all at once, twice; of the flood."""
     server_slot.close()
     batch = {
         "input_ids": [prompt.input_ids for prompt in crowd],
         "document_spans": [prompt.document_spans for prompt in crowd],
     }
-    settings = {"model_path": str(model_dir), **SMALL_FP32_CPU, "chunk_cache": "lazy"}
+    settings = {
+        "model_path": str(model_dir),
+        **SMALL_FP32_CPU,
+        "max_total_tokens": POOL,
+        "chunk_cache": "lazy",
+        "radix_eviction_policy": "gdsf",
+    }
     requests = [*(prompt.request() for prompt in (*pair, *pair)), batch, batch]
+    requests += [prompt.request() for prompt in flood]
     job = {"settings": settings, "requests": [{**request, **scored()} for request in requests]}
     python_path = install_plugin(tmp_path_factory.mktemp("installed"))
     result = subprocess.run(
@@ -130,10 +149,18 @@ def test_text_behind_colliding_documents(outputs: list[Any], pair: list[Prompt],
 
 
 def test_many_documents(outputs: list[Any], crowd: list[Prompt], check) -> None:
-    for batch in outputs[4:]:
+    for batch in outputs[4:6]:
         for prompt, output in zip(crowd, batch, strict=True):
             check(prompt, Completion.of(output))
     warm = [Completion.of(output) for output in outputs[5]]
     assert all(completion.chunk_cache["hits"] == 3 for completion in warm)
     whole = [c.cached_tokens == len(p) - 1 for p, c in zip(crowd, warm, strict=True)]
     assert any(whole) and not all(whole), "no text hit, or nothing collided"
+
+
+def test_eviction_by_gdsf(outputs: list[Any], flood: list[Prompt], check) -> None:
+    assert 230 * len(flood) > POOL
+    for i, (prompt, output) in enumerate(zip(flood, outputs[6:], strict=True)):
+        completion = Completion.of(output)
+        check(prompt, completion)
+        assert completion.chunk_cache["hits"] == (1 if i else 0), "the popular document was evicted"
