@@ -6,20 +6,29 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-from sglang_lazy.config import SERVER_ARGS_ATTRIBUTE, CacheMode, LazyConfig, config_of
+from sglang_lazy.compat import offer_eviction_policy
+from sglang_lazy.config import GDSF, SERVER_ARGS_ATTRIBUTE, CacheMode, LazyConfig, config_of
 from sglang_lazy.models import check_model
 from sglang_lazy.patches.registry import around, verify_hooks, verify_routes
 from sglang_lazy.request.segments import CHUNK_CONTEXTS, MAX_LINK_TOKENS, parse_link_tokens
-from sglang_lazy.settings import check_given, check_resolved, forced_settings
+from sglang_lazy.settings import (
+    check_eviction_policy,
+    check_given,
+    check_resolved,
+    forced_settings,
+)
 
 _TARGET = "sglang.srt.server_args.ServerArgs"
 
 
 @around(f"{_TARGET}.add_cli_args")
 def add_cli_args(original: Callable[..., None], parser: argparse.ArgumentParser) -> None:
+    offer_eviction_policy(GDSF)
     original(parser)
     group = parser.add_argument_group(
-        "sglang-lazy", "Reuse the KV of documents at any position of a prompt."
+        "sglang-lazy",
+        "Reuse the KV of documents at any position of a prompt. Then --radix-eviction-policy may "
+        f"also be '{GDSF}': what is popular, and costly to compute for its size, stays longest.",
     )
     group.add_argument(
         "--chunk-cache",
@@ -69,6 +78,7 @@ def from_cli_args(original: Callable[..., Any], cls: type, args: argparse.Namesp
         chunk_keep_separator=getattr(args, "chunk_keep_separator", False),
     )
     parse_link_tokens(config.chunk_link_tokens)
+    check_eviction_policy(getattr(args, "radix_eviction_policy", None), lazy=config.enabled)
     if not config.enabled:
         return original(cls, args)
     verify_routes()
@@ -116,6 +126,7 @@ def engine_server_args(
         ),
         chunk_keep_separator=chunk_keep_separator,
     )
+    check_eviction_policy(kwargs.get("radix_eviction_policy"), lazy=config.enabled)
     if not config.enabled:
         return ServerArgs(**kwargs)
     return _attach(ServerArgs(**_with_forced_settings(kwargs)), config)

@@ -12,6 +12,9 @@ CacheMode = Literal["off", "lazy"]
 RADIX_CACHE_BACKEND = "sglang_lazy"
 """Name under which the chunk cache is registered with SGLang."""
 
+GDSF = "gdsf"
+"""The value of ``--radix-eviction-policy`` that the plugin adds (cache/eviction.py)."""
+
 SERVER_ARGS_ATTRIBUTE = "_chunk_cache"
 """Underscore names pass ServerArgs' read-only guard and survive pickling."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sglang_lazy.config import RADIX_CACHE_BACKEND
+from sglang_lazy.config import GDSF, RADIX_CACHE_BACKEND
 
 ATTENTION_BACKENDS = ("torch_native", "triton", "fa3", "flashinfer")
 """Stock attention backends that can take the lazy path in front of them."""
@@ -100,6 +100,21 @@ def check_given(settings: Mapping[str, Any]) -> None:
         if getattr(envs, field).get():
             raise ValueError(f"--chunk-cache lazy does not support the environment's {field}")
     _refuse(settings)
+
+
+def check_eviction_policy(policy: str | None, *, lazy: bool) -> None:
+    """Check ``--radix-eviction-policy``, which SGLang's ``Engine`` takes as it comes.
+
+    Raises:
+        ValueError: nobody knows it, or the chunk tree alone does and ``lazy`` is False.
+    """
+    from sglang_lazy.compat import eviction_policies
+
+    name = (policy or "lru").lower()
+    if lazy and name not in (known := (*eviction_policies(), GDSF)):
+        raise ValueError(f"radix_eviction_policy must be one of {', '.join(known)}; got {policy!r}")
+    if not lazy and name == GDSF:
+        raise ValueError(f"--radix-eviction-policy {GDSF} needs --chunk-cache lazy")
 
 
 def check_resolved(server_args: Any) -> None:

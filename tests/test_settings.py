@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import re
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sglang.srt.server_args import ServerArgs
+from sglang.srt.server_args import RADIX_EVICTION_POLICY_CHOICES, ServerArgs
 
 from sglang_lazy.cache.factory import create_prefix_cache
+from sglang_lazy.compat import break_even_keys
 from sglang_lazy.config import LazyConfig, config_of
-from sglang_lazy.patches.server_args import engine_server_args
+from sglang_lazy.patches.server_args import add_cli_args, engine_server_args, from_cli_args
 from sglang_lazy.settings import (
     _OWN_FIELDS,
     _REFUSALS,
+    check_eviction_policy,
     check_given,
     check_resolved,
     forced_settings,
@@ -108,6 +111,56 @@ def test_environment_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_engine_refuses_unknown_values(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         engine_server_args(model_path="none", **settings)
+
+
+@pytest.mark.parametrize("policy", ["lru", "SLRU", "priority", "gdsf"])
+def test_eviction_policies_of_the_chunk_tree(policy: str) -> None:
+    check_eviction_policy(policy, lazy=True)
+
+
+def test_unknown_eviction_policy() -> None:
+    says = r"radix_eviction_policy must be one of lru, .*, gdsf; got 'arc'"
+    with pytest.raises(ValueError, match=says):
+        engine_server_args(model_path="none", chunk_cache="lazy", radix_eviction_policy="arc")
+
+
+def test_stock_tree_has_no_policy_of_ours() -> None:
+    says = "--radix-eviction-policy gdsf needs --chunk-cache lazy"
+    with pytest.raises(ValueError, match=says):
+        engine_server_args(model_path="none", radix_eviction_policy="gdsf")
+    args = argparse.Namespace(radix_eviction_policy="gdsf")
+    with pytest.raises(ValueError, match=says):
+        from_cli_args(lambda cls, args: None, ServerArgs, args)
+
+
+def test_the_command_line_takes_the_policy() -> None:
+    parser = argparse.ArgumentParser()
+    for _ in range(2):  # one process may make several parsers
+        parser = argparse.ArgumentParser()
+        add_cli_args(ServerArgs.add_cli_args, parser)
+    argv = ["--model-path", "none", "--radix-eviction-policy", "gdsf"]
+    assert parser.parse_args(argv).radix_eviction_policy == "gdsf"
+    assert RADIX_EVICTION_POLICY_CHOICES.count("gdsf") == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        # Llama 3 8B: 2 x 4096 x 128 x (32 + 8) + 3 x 4096 x 14336, over 2 x 32 x 128.
+        ({"intermediate_size": 14336}, 26624),
+        ({"intermediate_size": 14336, "num_experts_per_tok": 2}, 48128),
+        ({"moe_intermediate_size": 1024, "num_experts_per_tok": 8}, 17408),
+    ],
+)
+def test_break_even_keys(config: dict[str, int], expected: float) -> None:
+    model = SimpleNamespace(
+        hf_text_config=SimpleNamespace(**config),
+        num_attention_heads=32,
+        get_total_num_kv_heads=lambda: 8,
+        head_dim=128,
+        hidden_size=4096,
+    )
+    assert break_even_keys(model) == expected
 
 
 def test_off_without_the_flag() -> None:

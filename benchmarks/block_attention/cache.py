@@ -9,7 +9,7 @@ import torch
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 
 from block_attention.copy_kernel import copy_rotated
-from sglang_lazy.cache.chunk_tree import NodeBundle
+from sglang_lazy.cache.evictable_tree import NodeBundle
 from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 from sglang_lazy.cache.request_state import RequestState, admitted_state
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from sglang.srt.mem_cache.base_prefix_cache import (
@@ -21,11 +21,12 @@ from sglang.srt.mem_cache.base_prefix_cache import (
     InsertParams,
     MatchPrefixParams,
 )
-from sglang.srt.mem_cache.radix_cache import RadixCache, RadixKey, TreeNode
+from sglang.srt.mem_cache.radix_cache import RadixKey, TreeNode
 
 from sglang_lazy.cache.context import Tokens
+from sglang_lazy.cache.evictable_tree import EvictableTree, NodeBundle
+from sglang_lazy.cache.eviction import BREAK_EVEN_KEYS
 from sglang_lazy.cache.prompt import SegmentKey
-from sglang_lazy.compat import lock_result, unlock_result
 from sglang_lazy.observe.resident import ResidentDocuments
 
 if TYPE_CHECKING:
@@ -78,26 +79,23 @@ class StoredSegment(NamedTuple):
     node: TreeNode
 
 
-class NodeBundle:
-    """The tree nodes that one request uses; SGLang passes it around as its ``last_node``."""
-
-    __slots__ = ("nodes",)
-
-    def __init__(self, nodes: Sequence[TreeNode | None]) -> None:
-        self.nodes = tuple(nodes)
-
-
-class ChunkTree(RadixCache):
+class ChunkTree(EvictableTree):
     """A radix tree that can be matched, extended and locked by segment.
 
     Args:
         params: SGLang's own.
         resident: kept up to date with what leaves the tree; who stores documents adds them.
+        break_even_keys: see :class:`~sglang_lazy.cache.evictable_tree.EvictableTree`.
     """
 
-    def __init__(self, params: CacheInitParams, resident: ResidentDocuments | None = None) -> None:
+    def __init__(
+        self,
+        params: CacheInitParams,
+        resident: ResidentDocuments | None = None,
+        break_even_keys: float = BREAK_EVEN_KEYS,
+    ) -> None:
         self._resident = ResidentDocuments() if resident is None else resident
-        super().__init__(params)
+        super().__init__(params, break_even_keys)
 
     def reset(self) -> None:
         super().reset()
@@ -124,7 +122,6 @@ class ChunkTree(RadixCache):
         prefix_slots: torch.Tensor,
         slots: torch.Tensor,
         *,
-        chunked: bool = False,
         priority: int = 0,
     ) -> StoredSegment:
         """Give a segment's head to the tree.
@@ -139,7 +136,6 @@ class ChunkTree(RadixCache):
             prefix_slots: int64, slots of ``key.prefix``, which the tree holds and the
                 caller has locked, or has just stored.
             slots: int64 ``[n]``, slots of ``tokens``.
-            chunked: SGLang's flag for a prompt that is prefilled in several passes.
             priority: the request's priority, for priority-aware eviction.
         """
         radix_key = RadixKey(key.prefix + tokens, key.namespace)
@@ -147,7 +143,7 @@ class ChunkTree(RadixCache):
             InsertParams(
                 key=radix_key,
                 value=torch.cat((prefix_slots, slots)),
-                chunked=chunked,
+                chunked=True,  # do not count a hit: touch() counts those of a whole prompt
                 priority=priority,
             )
         )
@@ -204,18 +200,3 @@ class ChunkTree(RadixCache):
     def _delete_leaf(self, node: TreeNode) -> None:
         super()._delete_leaf(node)
         self._resident.evict(node)
-
-    def inc_lock_ref(self, node: TreeNode | NodeBundle) -> Any:
-        """Protect a node, or every node of a bundle, and their ancestors from eviction."""
-        if not isinstance(node, NodeBundle):
-            return super().inc_lock_ref(node)
-        locked = super().inc_lock_ref
-        return lock_result(sum(locked(n).delta for n in node.nodes if n is not None))
-
-    def dec_lock_ref(self, node: TreeNode | NodeBundle, params: Any = None) -> Any:
-        """Undo :meth:`inc_lock_ref`."""
-        if not isinstance(node, NodeBundle):
-            return super().dec_lock_ref(node, params)
-        unlocked = super().dec_lock_ref
-        deltas = [unlocked(n).delta for n in node.nodes if n is not None]
-        return unlock_result(sum(deltas))

@@ -80,6 +80,11 @@ class TextContext:
             and all(a is b for a, b in zip(self.segments, other.segments, strict=True))
         )
 
+    @property
+    def num_tokens(self) -> int:
+        """Tokens before the text."""
+        return sum(map(len, self.segments))
+
     def __repr__(self) -> str:
         return f"TextContext({self.digest.hex()}, {len(self.segments)} segments)"
 

@@ -7,7 +7,7 @@ from typing import Any
 from sglang_lazy.attention.backend import LazyAttnMixin, capture_span_graphs, check_kv_dtype
 from sglang_lazy.attention.probe import verify_rotaries
 from sglang_lazy.cache.prefix_cache import LazyPrefixCache
-from sglang_lazy.compat import sglang_version
+from sglang_lazy.compat import break_even_keys, sglang_version
 from sglang_lazy.config import config_of
 from sglang_lazy.observe.metrics import create_metrics
 from sglang_lazy.patches import HookError, verify_hooks
@@ -45,4 +45,9 @@ def create_prefix_cache(ctx: Any) -> LazyPrefixCache:
     check_kv_dtype(model_runner)
     verify_rotaries(model_runner, model_runner.attn_backend.rotaries)
     capture_span_graphs(model_runner)
-    return LazyPrefixCache(ctx.params, sink_token_id, metrics=create_metrics())
+    return LazyPrefixCache(
+        ctx.params,
+        sink_token_id,
+        metrics=create_metrics(),
+        break_even_keys=break_even_keys(ctx.model_config),
+    )

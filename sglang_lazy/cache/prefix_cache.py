@@ -23,8 +23,9 @@ import torch
 from sglang.srt.mem_cache.base_prefix_cache import MatchPrefixParams, MatchResult
 
 from sglang_lazy import compat
-from sglang_lazy.cache.chunk_tree import NodeBundle
 from sglang_lazy.cache.context import ContextTable
+from sglang_lazy.cache.evictable_tree import NodeBundle
+from sglang_lazy.cache.eviction import BREAK_EVEN_KEYS
 from sglang_lazy.cache.in_flight import InFlightDocuments
 from sglang_lazy.cache.layout import PromptLayout
 from sglang_lazy.cache.prompt import DocumentPrompt
@@ -50,6 +51,7 @@ class LazyPrefixCache(PromptTree):
         sink_token_id: token that documents see in mode ``sink``; None refuses that mode.
         hash_seed: see :class:`~sglang_lazy.cache.context.ContextTable`.
         metrics: where to export statistics, or None.
+        break_even_keys: see :class:`~sglang_lazy.cache.chunk_tree.ChunkTree`.
 
     Attributes:
         preempted: requests that were put back in this round of admission, for others' sake.
@@ -61,8 +63,9 @@ class LazyPrefixCache(PromptTree):
         sink_token_id: int | None = None,
         hash_seed: int | None = None,
         metrics: ChunkCacheMetrics | None = None,
+        break_even_keys: float = BREAK_EVEN_KEYS,
     ) -> None:
-        super().__init__(params, metrics)
+        super().__init__(params, metrics, break_even_keys)
         self.preempted: Sequence[Req] = ()
         self.sink_token_id = sink_token_id
         self._contexts = ContextTable(hash_seed)
@@ -117,11 +120,14 @@ class LazyPrefixCache(PromptTree):
     def note_admission(self, req: Req) -> None:
         """Count what an admitted request found; it will compute its missing documents."""
         state = admitted_state(req)
+        is_first = not req.retracted_stain  # counted once, like ``cached_tokens``
+        if is_first:
+            self.count_use(req.last_node)
         if state is None:
             return
         state.wait_limit = None
         self._in_flight.claim(state, state.missing)
-        if not req.retracted_stain:  # counted once, like ``cached_tokens``
+        if is_first:
             assert state.layout is not None
             self.statistics.admitted(state.prompt, state.layout, state.bundle.nodes)
 
@@ -179,6 +185,8 @@ class LazyPrefixCache(PromptTree):
         self.drop_unlocked()
         state = admitted_state(req)
         if state is None:
+            if is_insert:
+                self.refresh(req.last_node)
             super().cache_finished_req(req, is_insert, kv_len_to_handle=kv_len_to_handle, **kwargs)
             return
         self._in_flight.release(state)

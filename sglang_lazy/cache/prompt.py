@@ -91,10 +91,14 @@ class DocumentPrompt:
         return SegmentKey(context, array("q"))
 
     def document_id(self, segment: int) -> Hashable:
-        """Names a document with its namespace and context; equal ids are equal up to hashes."""
+        """Names a document with its namespace and context: equal names, equal documents.
+
+        The segment itself stands for its tokens, not its digest: a request would else wait
+        for another document whose digest collides.
+        """
         document = self._documents[segment]
         assert document is not None
-        return (self.namespace, self.context.tobytes(), document.digest)
+        return (self.namespace, self.context.tobytes(), document)
 
     @property
     def context_key(self) -> SegmentKey:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import torch
 
-from sglang_lazy.cache.chunk_tree import ChunkTree, NodeBundle
+from sglang_lazy.cache.chunk_tree import ChunkTree
 from sglang_lazy.cache.context import Tokens
 from sglang_lazy.cache.detached import DetachedRun
+from sglang_lazy.cache.evictable_tree import NodeBundle
+from sglang_lazy.cache.eviction import BREAK_EVEN_KEYS
 from sglang_lazy.cache.layout import PromptLayout
 from sglang_lazy.cache.prompt import SegmentKey
 from sglang_lazy.cache.request_state import RequestState
@@ -29,11 +31,17 @@ class PromptTree(ChunkTree):
     Args:
         params: SGLang's own.
         metrics: where to export statistics, or None.
+        break_even_keys: see :class:`~sglang_lazy.cache.chunk_tree.ChunkTree`.
     """
 
-    def __init__(self, params: CacheInitParams, metrics: ChunkCacheMetrics | None = None) -> None:
+    def __init__(
+        self,
+        params: CacheInitParams,
+        metrics: ChunkCacheMetrics | None = None,
+        break_even_keys: float = BREAK_EVEN_KEYS,
+    ) -> None:
         self.statistics = DocumentStatistics(metrics)
-        super().__init__(params, self.statistics.resident)
+        super().__init__(params, self.statistics.resident, break_even_keys)
 
     def had_better_wait(self, state: RequestState) -> bool:
         """Whether others are computing enough of what a request misses: ``state.missing``."""
@@ -136,6 +144,9 @@ class PromptTree(ChunkTree):
     ) -> list[TreeNode]:
         """Give the request's own slots to the tree: ``row[cache_protected_len:end]`` and detached.
 
+        Args:
+            chunked: whether more passes over the prompt follow.
+
         Returns:
             Private nodes to release, as soon as they are unlocked.
         """
@@ -143,13 +154,10 @@ class PromptTree(ChunkTree):
         assert layout is not None
         row = self._row(req)
         all_ids = req.origin_input_ids + req.output_ids
-        options: dict[str, Any] = {
-            "chunked": chunked,
-            "priority": getattr(req, "priority", 0) or 0,
-        }
+        priority: int = getattr(req, "priority", 0) or 0
         settled: list[TreeNode] = []
         if state.sink is not None:
-            settled += self._settle(state.sink, self._no_slots(), options)
+            settled += self._settle(state.sink, self._no_slots(), priority)
         nodes = list(state.bundle.nodes[: len(prompt.keys)])
         for piece in layout.pieces:
             piece_end = end if piece is layout.pieces[-1] else min(piece.end, end)
@@ -164,14 +172,14 @@ class PromptTree(ChunkTree):
                 prefix_slots = self._context_slots(state, row)
                 head = state.heads.get(piece.segment)
                 if head is not None:
-                    settled += self._settle(head, prefix_slots, options)
+                    settled += self._settle(head, prefix_slots, priority)
                     prefix_slots = torch.cat((prefix_slots, head.slots))
             stored = self.store_segment(
                 prompt.keys[piece.segment],
                 prompt.tokens(piece.segment, all_ids)[:num_tokens],
                 prefix_slots,
                 slots,
-                **options,
+                priority=priority,
             )
             nodes[piece.segment] = stored.node
             self.statistics.stored(prompt, layout, piece.segment, num_tokens, stored.node)
@@ -181,17 +189,19 @@ class PromptTree(ChunkTree):
             row[own_start:piece_end] = stored.slots[first:].to(row.dtype)
         state.bundle = state.bundle_of(nodes)
         state.decode_spans = None
+        if not chunked:
+            self.touch(state.bundle, priority)
         self.statistics.publish()
         return settled
 
     def _settle(
-        self, run: DetachedRun, prefix_slots: torch.Tensor, options: Mapping[str, Any]
+        self, run: DetachedRun, prefix_slots: torch.Tensor, priority: int
     ) -> list[TreeNode]:
         """Give a detached run to the tree, once a pass has computed it."""
         private = run.private
         if private is None or not run.is_planned:
             return []
-        stored = self.store_segment(run.key, run.tokens, prefix_slots, run.slots, **options)
+        stored = self.store_segment(run.key, run.tokens, prefix_slots, run.slots, priority=priority)
         self.token_to_kv_pool_allocator.free(run.slots[run.num_cached : stored.num_known])
         run.settle(stored.slots, stored.node)
         return [private]

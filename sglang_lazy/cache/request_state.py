@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sglang_lazy.cache.chunk_tree import NodeBundle
 from sglang_lazy.cache.detached import DetachedRun
+from sglang_lazy.cache.evictable_tree import NodeBundle
 from sglang_lazy.cache.layout import PromptLayout
 from sglang_lazy.cache.prompt import DocumentPrompt
 

@@ -31,3 +31,18 @@ def runs_on_transformers(model_config: Any) -> bool:
     from sglang.srt.model_loader.utils import get_resolved_model_impl
 
     return bool(get_resolved_model_impl(model_config) == ModelImpl.TRANSFORMERS)
+
+
+def break_even_keys(model_config: Any) -> float:
+    """How many keys a token attends to when attention costs as much as all else of a layer.
+
+    In multiplications, of a gated MLP: attention takes two of a head's width for each head and
+    key; projections and MLP take one for each of their weights that the token meets.
+    """
+    hf = model_config.hf_text_config
+    heads, head_dim = model_config.num_attention_heads, model_config.head_dim
+    kv_heads, hidden = model_config.get_total_num_kv_heads(), model_config.hidden_size
+    experts = getattr(hf, "num_experts_per_tok", None) or 1
+    inner = getattr(hf, "moe_intermediate_size", None) or getattr(hf, "intermediate_size", 0)
+    weights = 2 * hidden * head_dim * (heads + kv_heads) + 3 * hidden * (inner or 0) * experts
+    return float(weights / (2 * heads * head_dim))

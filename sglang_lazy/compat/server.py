@@ -73,3 +73,18 @@ def metric_classes(collector: Any) -> dict[str, Any]:
         "gauge": collector._gauge_cls or Gauge,
         "histogram": collector._histogram_cls or Histogram,
     }
+
+
+def eviction_policies() -> tuple[str, ...]:
+    """The values of ``--radix-eviction-policy`` that SGLang's radix tree knows."""
+    from sglang.srt.mem_cache import utils
+
+    return tuple(utils._EVICTION_POLICY_FACTORIES)
+
+
+def offer_eviction_policy(name: str) -> None:
+    """Let the command line take one more value of ``--radix-eviction-policy``."""
+    from sglang.srt import server_args
+
+    if name not in server_args.RADIX_EVICTION_POLICY_CHOICES:
+        server_args.add_radix_eviction_policy_choices([name])

@@ -32,6 +32,7 @@ def summarize(cache: LazyPrefixCache, limit: int, dp_rank: int) -> dict[str, Any
     now = time.monotonic()
     return {
         "dp_rank": dp_rank,
+        "eviction_policy": cache.eviction_policy,
         "tokens": {
             "capacity": allocator.size,
             "available": allocator.available_size(),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import torch
 from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
+from sglang.srt.mem_cache.base_prefix_cache import EvictParams, EvictResult
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
 from sglang.srt.mem_cache.radix_cache import RadixCache, TreeNode
@@ -28,9 +30,30 @@ def init_params(num_slots: int, num_rows: int = 8, row_length: int = 256) -> Cac
     )
 
 
-def make_cache(num_slots: int, num_rows: int = 8, row_length: int = 256) -> LazyPrefixCache:
-    params = init_params(num_slots, num_rows, row_length)
-    return LazyPrefixCache(params, sink_token_id=SINK, hash_seed=SEED)
+class OrderedCache(LazyPrefixCache):
+    """Checks that each eviction takes the leaf that its policy ranks lowest, as SGLang does."""
+
+    _evicts = False
+
+    def evict(self, params: EvictParams) -> EvictResult:
+        self._evicts = True
+        result = super().evict(params)
+        self._evicts = False
+        return result
+
+    def _delete_leaf(self, node: TreeNode) -> None:
+        if self._evicts:
+            rank = self.eviction_strategy.get_priority
+            assert rank(node) == min(map(rank, self.evictable_leaves)), "not the lowest leaf"
+        super()._delete_leaf(node)
+
+
+def make_cache(
+    num_slots: int, num_rows: int = 8, row_length: int = 256, policy: str = "lru"
+) -> LazyPrefixCache:
+    params = replace(init_params(num_slots, num_rows, row_length), eviction_policy=policy)
+    # Attention soon costs as much as the rest, so that depth decides, too.
+    return OrderedCache(params, sink_token_id=SINK, hash_seed=SEED, break_even_keys=8)
 
 
 def tree_nodes(cache: RadixCache) -> Iterator[TreeNode]:

@@ -18,6 +18,7 @@ from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang.srt.mem_cache.radix_cache import RadixCache
 from sglang.srt.sampling.sampling_params import SamplingParams
 
+from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 from sglang_lazy.cache.request_state import RequestState, admitted_state
 
 from .pool import check_accounts, locked_slots, make_cache, tree_slots
@@ -63,6 +64,7 @@ class Simulation:
         exact: whether every possible hit must happen; False where hashes collide.
         cache: another cache than the lazy one.
         num_rows: requests that may run at once.
+        policy: by which the lazy one evicts.
     """
 
     def __init__(
@@ -71,8 +73,9 @@ class Simulation:
         exact: bool = True,
         cache: RadixCache | None = None,
         num_rows: int = 8,
+        policy: str = "lru",
     ) -> None:
-        self.cache: Any = cache or make_cache(num_slots, num_rows, row_length=1024)
+        self.cache: Any = cache or make_cache(num_slots, num_rows, row_length=1024, policy=policy)
         self.allocator = self.cache.token_to_kv_pool_allocator
         self.exact = exact
         self.written: dict[int, Content] = {}
@@ -125,6 +128,8 @@ class Simulation:
     def admit(self, run: Running) -> Running:
         self.match(run)
         self.cache.inc_lock_ref(run.req.last_node)
+        if isinstance(self.cache, LazyPrefixCache):
+            self.cache.note_admission(run.req)
         self.running.append(run)
         return run
 

@@ -13,8 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang.srt.mem_cache.radix_cache import TreeNode
 
-from sglang_lazy.cache.chunk_tree import ChunkTree, NodeBundle, SegmentHit
+from sglang_lazy.cache.chunk_tree import ChunkTree, SegmentHit
 from sglang_lazy.cache.context import ContextTable
+from sglang_lazy.cache.evictable_tree import NodeBundle
 from sglang_lazy.cache.prompt import SegmentKey
 
 from .pool import SEED, check_accounts, init_params, locked_slots

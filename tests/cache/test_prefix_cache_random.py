@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sglang.srt.mem_cache.radix_cache import RadixCache
-
-from sglang_lazy.cache.context import ContextTable
 
 from .pool import SINK, init_params, tree_slots
 from .prompts import Prompt, doc, text
@@ -18,6 +17,7 @@ from .simulation import Running, Simulation
 DOCUMENTS = st.sampled_from([doc(5), doc(5, 6), doc(5, 6, 7, 8), doc(5, 6, 7, 9), doc(SINK, 5)])
 TEXTS = st.sampled_from([text(SINK), text(SINK, 1), text(1, 2), text(1, 2, 3), text(5, 6)])
 TOKENS = st.integers(0, 9)
+POLICIES = ("lru", "lfu", "slru", "priority", "fifo", "mru", "gdsf")
 
 
 @st.composite
@@ -37,9 +37,9 @@ class TrafficMachine(RuleBasedStateMachine):
     num_slots = 60
     exact = True
 
-    @initialize()
-    def start(self) -> None:
-        self.sim = Simulation(self.num_slots, self.exact)
+    @initialize(policy=st.sampled_from(POLICIES))
+    def start(self, policy: str) -> None:
+        self.sim = Simulation(self.num_slots, self.exact, policy=policy)
         self.retracted: list[Running] = []
 
     @rule(
@@ -151,12 +151,14 @@ def test_every_possible_hit_happens(traffic: list[tuple[Prompt, int]]) -> None:
 @given(
     turns=st.lists(st.tuples(TEXTS, st.lists(TOKENS, max_size=4)), min_size=1, max_size=12),
     chunk=st.integers(1, 9),
+    policy=st.sampled_from(["lru", "lfu", "slru", "fifo", "mru"]),
 )
 def test_plain_prompts_are_served_as_by_stock(
-    turns: list[tuple[tuple[bool, tuple[int, ...]], list[int]]], chunk: int
+    turns: list[tuple[tuple[bool, tuple[int, ...]], list[int]]], chunk: int, policy: str
 ) -> None:
     """A conversation that restarts when it gets long: same hits, same slots, same sizes."""
-    sims = Simulation(80), Simulation(cache=RadixCache(init_params(80)))
+    params = replace(init_params(80), eviction_policy=policy)
+    sims = Simulation(80, policy=policy), Simulation(cache=RadixCache(params))
     history: tuple[int, ...] = ()
     for (_, tokens), output in turns:
         prompt = Prompt.of(text(*history, *tokens))
@@ -164,15 +166,3 @@ def test_plain_prompts_are_served_as_by_stock(
         assert hits[0] == hits[1]
         assert sorted(tree_slots(sims[0].cache)) == sorted(tree_slots(sims[1].cache))
         history = (*prompt.ids, *output) if len(prompt.ids) < 30 else ()
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(prompts(), min_size=2, max_size=8))
-def test_colliding_hashes_never_give_a_wrong_hit(traffic: list[Prompt]) -> None:
-    """The rows are checked token by token, with digests of eight bits."""
-    with pytest.MonkeyPatch.context() as patch:
-        full = ContextTable.digest
-        patch.setattr(ContextTable, "digest", lambda self, data: full(self, data)[:1])
-        sim = Simulation(exact=False)
-        for prompt in traffic:
-            sim.serve(prompt)

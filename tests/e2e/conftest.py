@@ -37,6 +37,7 @@ ORDER = (
     "test_block_finetune",
     "test_engine",
     "test_evaluate_engine",
+    "test_collisions",
     "test_refusals",
     "test_real_model",
 )

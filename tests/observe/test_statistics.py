@@ -17,7 +17,7 @@ from sglang_lazy.observe.summary import summarize
 
 from ..cache.pool import SEED, SINK, init_params
 from ..cache.prompts import Prompt, doc, text
-from ..cache.simulation import Running, Simulation
+from ..cache.simulation import Simulation
 
 LABELS = {"model_name": "m", "tp_rank": 0}
 A, B = doc(11, 12, 13, 14), doc(21, 22)
@@ -37,14 +37,8 @@ def simulation(registry: CollectorRegistry) -> Simulation:
     return Simulation(cache=LazyPrefixCache(init_params(400), SINK, SEED, metrics))
 
 
-def admit(simulation: Simulation, prompt: Prompt) -> Running:
-    run = simulation.start(prompt)
-    simulation.cache.note_admission(run.req)
-    return run
-
-
 def serve(simulation: Simulation, prompt: Prompt, chunk: int | None = None) -> None:
-    run = simulation.prefill(admit(simulation, prompt), chunk)
+    run = simulation.prefill(simulation.start(prompt), chunk)
     simulation.finish(run)
 
 
@@ -83,7 +77,7 @@ def test_what_is_resident(
 def test_half_a_document_is_not_a_document(
     simulation: Simulation, registry: CollectorRegistry
 ) -> None:
-    run = admit(simulation, Prompt.of(text(1), A, QUESTION))
+    run = simulation.start(Prompt.of(text(1), A, QUESTION))
     simulation.compute(run, 3)
     simulation.store(run)
     assert value(registry, "resident_documents") == 0
@@ -114,11 +108,10 @@ def test_plain_prompts_count_for_nothing(
 
 
 def test_retracted_requests_count_once(simulation: Simulation) -> None:
-    run = admit(simulation, Prompt.of(text(1), A, QUESTION))
+    run = simulation.start(Prompt.of(text(1), A, QUESTION))
     simulation.prefill(run)
     simulation.retract(run)
     simulation.admit(run)
-    simulation.cache.note_admission(run.req)
     assert simulation.cache.statistics.lookups.documents == {"hit": 0, "partial": 0, "miss": 1}
     simulation.finish(simulation.prefill(run))
 
@@ -140,7 +133,8 @@ def test_summary(simulation: Simulation) -> None:
     tokens = summary["tokens"]
     assert tokens["capacity"] == 400 and tokens["documents"] == 4 + 2 + 4
     assert tokens["available"] + tokens["evictable"] + tokens["protected"] == 400
-    assert summary["dp_rank"] == 3 and summary["resident_documents"] == 3
+    assert (summary["dp_rank"], summary["eviction_policy"]) == (3, "lru")
+    assert summary["resident_documents"] == 3
     assert summary["lookups"]["documents"] == {"hit": 1, "partial": 0, "miss": 3}
     hottest, other = summary["hottest"]
     assert hottest["hash"] == document_digest(array("q", B[1]))

@@ -1,0 +1,244 @@
+"""What is evicted first, by policy: documents that are found count as prompts do on stock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sglang.srt.mem_cache.base_prefix_cache import EvictParams
+
+from sglang_lazy.cache import eviction
+from sglang_lazy.cache.eviction import GreedyDual, LeafHeap
+from sglang_lazy.cache.prefix_cache import LazyPrefixCache
+
+from .pool import SINK, init_params, tree_nodes
+from .prompts import Prompt, doc, text
+from .simulation import Simulation
+
+A, B, C = doc(*range(10, 20)), doc(*range(20, 30)), doc(*range(30, 40))
+
+
+def new_simulation(policy: str, num_slots: int = 400) -> Simulation:
+    """Depth counts for nothing: attention is free."""
+    params = replace(init_params(num_slots), eviction_policy=policy)
+    return Simulation(cache=LazyPrefixCache(params, SINK, 7, break_even_keys=float("inf")))
+
+
+def ask(sim: Simulation, *documents: tuple, seed: int = 0, priority: int = 0) -> None:
+    """A request about documents, with a question that nobody else has."""
+    run = sim.new(Prompt.of(*documents, text(200 + seed)))
+    run.req.priority = priority
+    sim.finish(sim.prefill(sim.admit(run)))
+    sim.check()
+
+
+def is_cached(sim: Simulation, document: tuple) -> bool:
+    leaves = {node.key.token_ids[0] for node in tree_nodes(sim.cache)}
+    return document[1][0] in leaves
+
+
+def first_out(sim: Simulation, *documents: tuple) -> tuple:
+    """The one of these documents that leaves first, one leaf going at a time."""
+    while all(is_cached(sim, document) for document in documents):
+        sim.evict(1)
+        sim.check()
+    (gone,) = (document for document in documents if not is_cached(sim, document))
+    return gone
+
+
+@pytest.mark.parametrize(
+    ("policy", "gone"),
+    [("lru", B), ("lfu", C), ("slru", B), ("fifo", A), ("mru", C), ("gdsf", C)],
+)
+def test_documents_that_were_found_count(policy: str, gone: tuple) -> None:
+    """A and B are computed, and found once each, A last; then C is computed."""
+    sim = new_simulation(policy)
+    for i, document in enumerate((A, B, B, A, C)):
+        ask(sim, document, seed=i)
+    assert first_out(sim, A, B, C) is gone
+    if gone is C:  # of equals, the one that was used last stays
+        assert first_out(sim, A, B) is (A if policy == "mru" else B)
+
+
+def test_priority_of_a_request_that_found_a_document() -> None:
+    sim = new_simulation("priority")
+    for seed, (document, priority) in enumerate([(A, 0), (B, 1), (A, 5), (C, 3)]):
+        ask(sim, document, seed=seed, priority=priority)
+    assert first_out(sim, A, B, C) is B
+    assert first_out(sim, A, C) is C
+
+
+@pytest.mark.parametrize("policy", ["lru", "gdsf"])
+def test_a_document_is_in_use_until_its_request_ends(policy: str) -> None:
+    sim = new_simulation(policy)
+    ask(sim, A, seed=1)
+    long = sim.prefill(sim.start(Prompt.of(A, text(200))))
+    for seed in range(2, 4):
+        ask(sim, B, seed=seed)
+        if policy == "gdsf":
+            sim.evict(1)  # a question: the clock goes on
+    assert is_cached(sim, A) and is_cached(sim, B)
+    sim.finish(long)
+    assert first_out(sim, A, B) is B
+
+
+def test_a_plain_prompt_is_in_use_until_it_ends() -> None:
+    sim = new_simulation("gdsf")
+    a, b = Prompt.of(text(*A[1])), Prompt.of(text(*B[1]))
+    sim.serve(a)
+    long = sim.prefill(sim.start(a))
+    for seed in range(3):
+        sim.serve(Prompt.of(text(300 + seed)))
+        sim.evict(1)  # just that: the clock goes on
+        sim.serve(b)
+    sim.finish(long)
+    record = {node.key.token_ids[0]: node for node in tree_nodes(sim.cache)}[A[1][0]]
+    priority, _ = sim.cache.eviction_strategy.get_priority(record)
+    assert priority == sim.cache.eviction_strategy.clock + 2 > 2
+
+
+@pytest.mark.parametrize("policy", ["lru", "gdsf"])
+def test_locked_documents_stay(policy: str) -> None:
+    sim = new_simulation(policy)
+    run = sim.prefill(sim.start(Prompt.of(A, text(200))))
+    for seed in range(5):
+        ask(sim, B, seed=seed)
+    sim.evict(400)
+    assert is_cached(sim, A) and not is_cached(sim, B)
+    sim.finish(run)
+    sim.evict(400)
+    assert not list(tree_nodes(sim.cache))
+
+
+def test_lfu_counts_a_document_once_in_a_prompt() -> None:
+    sim = new_simulation("lfu")
+    ask(sim, A, A, A, seed=1)
+    ask(sim, B, seed=2)
+    ask(sim, B, seed=3)
+    assert first_out(sim, A, B) is A
+
+
+def test_documents_of_one_prompt_leave_in_one_order() -> None:
+    """Ranks of tensor parallelism evict alike, so no two leaves of a prompt may be equal."""
+    sim = new_simulation("lru")
+    documents = [doc(100 + i, 1) for i in range(20)]
+    ask(sim, *documents)
+    times = [node.last_access_time for node in sim.cache.evictable_leaves]
+    assert len(set(times)) == len(times) == 21
+    assert first_out(sim, *documents) is documents[0]
+
+
+def test_popular_documents_survive_a_scan() -> None:
+    """Under lru, documents that are used once would have pushed A out."""
+    sim = new_simulation("gdsf", num_slots=100)
+    for seed in range(4):
+        ask(sim, A, seed=seed)
+    for seed in range(20):
+        ask(sim, doc(*range(1000 + 10 * seed, 1010 + 10 * seed)), seed=seed)
+    assert is_cached(sim, A)
+
+
+def test_what_is_not_used_any_more_goes() -> None:
+    """However popular it was, after at most as many turnovers of the cache as it had uses."""
+    sim = new_simulation("gdsf", num_slots=100)
+    uses = 6
+    for seed in range(uses):
+        ask(sim, A, seed=seed)
+    scanned, per_turnover = 0, 100 // 10
+    while is_cached(sim, A) and scanned <= per_turnover * uses:
+        ask(sim, doc(*range(1000 + 10 * scanned, 1010 + 10 * scanned)), seed=scanned)
+        scanned += 1
+    assert per_turnover < scanned <= per_turnover * uses
+
+
+def uses(sim: Simulation, document: tuple) -> int:
+    (node,) = (n for n in tree_nodes(sim.cache) if n.key.token_ids[0] == document[1][0])
+    return sim.cache.eviction_strategy.uses(node)
+
+
+def test_uses_are_remembered_when_a_document_is_evicted() -> None:
+    sim = new_simulation("gdsf")
+    for seed in range(3):
+        ask(sim, A, seed=seed)
+    ask(sim, B)
+    sim.evict(400)
+    ask(sim, A, B, C)
+    assert [uses(sim, document) for document in (A, B, C)] == [4, 2, 1]
+    # One namespace's popularity is nobody else's.
+    run = sim.start(replace(Prompt.of(A, text(200)), extra_key="other"))
+    sim.finish(sim.prefill(run))
+    assert sorted(
+        sim.cache.eviction_strategy.uses(node)
+        for node in tree_nodes(sim.cache)
+        if node.key.token_ids[0] == A[1][0]
+    ) == [1, 4]
+
+
+def test_a_retracted_request_counts_once() -> None:
+    sim = new_simulation("gdsf")
+    ask(sim, A)
+    run = sim.prefill(sim.start(Prompt.of(A, text(200))))
+    sim.retract(run)
+    sim.finish(sim.prefill(sim.admit(run)))
+    assert uses(sim, A) == 2
+
+
+def test_memory_of_the_past_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eviction, "MAX_REMEMBERED", 2)
+    sim = new_simulation("gdsf")
+    for document in (A, B, C):
+        ask(sim, document)
+        sim.evict(400)
+    ask(sim, A, B, C)
+    assert [uses(sim, document) for document in (A, B, C)] == [1, 2, 2]
+
+
+def test_text_that_took_longer_to_compute_stays_longer() -> None:
+    """By depth; and evicting a document does not make the text behind it invalid."""
+    params = replace(init_params(400), eviction_policy="gdsf")
+    sim = Simulation(cache=LazyPrefixCache(params, SINK, 7, break_even_keys=10))
+    deep, shallow = Prompt.of(A, B, text(50, 51, 52)), Prompt.of(C, text(60, 61, 62))
+    sim.serve(deep)
+    sim.serve(shallow)
+    order = []
+    while nodes := {node.key.token_ids[0] for node in tree_nodes(sim.cache)}:
+        sim.evict(1)
+        order += nodes - {node.key.token_ids[0] for node in tree_nodes(sim.cache)}
+    assert order == [10, 20, 30, 60, 50]
+
+
+def test_cost_is_the_sum_over_tokens() -> None:
+    policy = GreedyDual(break_even_keys=100)
+    tokens = [policy.cost_per_token(start, 1) for start in range(7, 12)]
+    assert sum(tokens) == pytest.approx(5 * policy.cost_per_token(7, 5))
+    assert policy.cost_per_token(99, 1) == 2
+
+
+def test_a_new_start_after_a_flush() -> None:
+    sim = new_simulation("gdsf")
+    for seed in range(5):
+        ask(sim, A, seed=seed)
+    sim.evict(400)
+    assert sim.cache.eviction_strategy.clock > 0
+    sim.flush()
+    assert sim.cache.eviction_strategy.clock == 0
+    ask(sim, B)
+    sim.evict(400)
+    sim.check()
+
+
+def test_heap_stays_small() -> None:
+    """A leaf that is locked and unlocked again and again leaves one entry in the end."""
+    sim = new_simulation("lru")
+    for i in range(20):
+        ask(sim, doc(100 + i, 1), seed=i)
+    for _ in range(300):
+        for node in list(sim.cache.evictable_leaves):
+            sim.cache.inc_lock_ref(node)
+            sim.cache.dec_lock_ref(node)
+    heap = sim.cache._leaf_heap
+    leaves = len(sim.cache.evictable_leaves)
+    assert isinstance(heap, LeafHeap) and leaves == 40
+    assert len(heap) <= 2 * leaves + 257
+    evicted = sim.cache.evict(EvictParams(num_tokens=10_000)).num_tokens_evicted
+    assert evicted == 60 and not sim.cache.evictable_leaves
