@@ -12,6 +12,7 @@ from sglang_lazy.patches.generate_request import SegmentedGenerateReqInput
 from sglang_lazy.patches.registry import around
 from sglang_lazy.request.batch import TextWithOptions
 from sglang_lazy.request.segments import SegmentedIds, SegmentedPrompt
+from sglang_lazy.request.tenant import TenantKey, tagged_key
 from sglang_lazy.request.tokenize import tokenize_prompt
 from sglang_lazy.request.wire import CUSTOM_PARAMS_KEY, PromptShape
 from sglang_lazy.sink import NO_SINK_TOKEN, find_sink_token
@@ -127,6 +128,9 @@ def create_tokenized_object(
     config = config_of(self.server_args)
     if not config.enabled:
         return tokenized
+    extra_key = getattr(obj, "extra_key", None)  # requests for embeddings have none
+    if isinstance(extra_key, TenantKey):
+        tokenized.extra_key = str(extra_key)
     params = tokenized.sampling_params
     has_params = isinstance(params.custom_params, dict)
     if has_params and CUSTOM_PARAMS_KEY in params.custom_params:
@@ -142,6 +146,7 @@ def create_tokenized_object(
         link_tokens = input_ids.chunk_link_tokens
         if link_tokens is None:
             link_tokens = config.chunk_link_tokens
+        tokenized.extra_key = tagged_key(extra_key)
         shape = PromptShape(len(input_ids), input_ids.document_spans, chunk_context, link_tokens)
         params.custom_params = {**(params.custom_params or {}), CUSTOM_PARAMS_KEY: shape.encode()}
     return tokenized

@@ -15,6 +15,13 @@ from sglang_lazy.compat.forward import (
     without_decode_graphs,
     write_kv,
 )
+from sglang_lazy.compat.lora import (
+    PageableMemory,
+    assign_adapters,
+    forget_adapters,
+    has_adapters,
+    without_lora_graphs,
+)
 from sglang_lazy.compat.models import (
     has_latent_attention,
     has_state_space_layers,
@@ -47,13 +54,17 @@ from sglang_lazy.compat.server import (
 __all__ = [
     "INFO_KEY",
     "SUMMARY_RID",
+    "PageableMemory",
     "ask_for_summaries",
+    "assign_adapters",
     "attach_info",
     "capture_decode_graphs",
     "decode_mode",
     "dp_rank",
     "flash_attention_3",
     "for_administrators",
+    "forget_adapters",
+    "has_adapters",
     "has_decode_graphs",
     "has_latent_attention",
     "has_state_space_layers",
@@ -75,5 +86,6 @@ __all__ = [
     "take_infos",
     "unlock_result",
     "without_decode_graphs",
+    "without_lora_graphs",
     "write_kv",
 ]
