@@ -45,7 +45,7 @@ def convert_to_chat_completion_request(
     if has_documents or config.chunk_separators or any(v is not None for v in options.values()):
         for name in ("cache_salt", "extra_key"):
             value = getattr(request, name)
-            if not isinstance(value, str | None):
+            if value is not None and not isinstance(value, str):
                 raise ValueError(f"{name} must be a string; got {type(value).__name__}")
             setattr(chat_request, name, value)
         # Rendered here, where SGLang answers a ValueError with 400; later it would be 500.

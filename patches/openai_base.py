@@ -17,7 +17,7 @@ def compute_extra_key(original: Callable[..., Any], self: Any, request: Any) -> 
     try:
         joined = original(self, request)
     except TypeError as e:  # a list; SGLang would answer 500
-        raise ValueError(str(e)) from None
+        raise ValueError(str(e).removeprefix("Value of ")) from None
     if joined is None:
         return None
     cache_salt = getattr(request, "cache_salt", None)

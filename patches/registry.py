@@ -17,7 +17,6 @@ HOOK_MODULES = (
     "engine",
     "forward_batch",
     "generate_request",
-    "lora_manager",
     "metrics_collector",
     "model_runner",
     "openai_base",
@@ -30,6 +29,7 @@ HOOK_MODULES = (
     "server_args",
     "tokenizer_control",
     "tokenizer_manager",
+    "without_accelerator",
 )
 """Modules of this package that register hooks when imported."""
 

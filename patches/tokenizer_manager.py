@@ -38,6 +38,7 @@ _UNSUPPORTED_FIELDS = (
     "return_indexer_topk",
     "positional_embed_overrides",
     "multi_item_delimiter_indices",
+    "input_embeds",
 )
 """Request fields that cannot be combined with documents."""
 
@@ -45,6 +46,8 @@ _UNSUPPORTED_FIELDS = (
 @around(f"{_TARGET}.generate_request")
 def generate_request(original: Callable[..., Any], self: Any, obj: Any, request: Any = None) -> Any:
     config = config_of(self.server_args)
+    if config.enabled and getattr(obj, "cache_salt", None):
+        obj.extra_key, obj.cache_salt = TenantKey.of(obj.cache_salt, obj.extra_key), None
     _split_plain_text(obj, config)
     if not _has_structure(obj):
         return original(self, obj, request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 
 class TenantKey(str):
@@ -19,6 +20,19 @@ class TenantKey(str):
         self = super().__new__(cls, joined)
         self.parts = cache_salt or None, extra_key or None
         return self
+
+    @classmethod
+    def of(cls, cache_salt: str, extra_key: Any) -> Any:
+        """The key of a request, or of each one of a batch, with a salt.
+
+        Raises:
+            ValueError: the salt is no string.
+        """
+        if not isinstance(cache_salt, str):
+            raise ValueError(f"cache_salt must be a string; got {type(cache_salt).__name__}")
+        if isinstance(extra_key, list):
+            return [cls.of(cache_salt, key) for key in extra_key]
+        return cls(cache_salt + (extra_key or ""), cache_salt, extra_key)
 
     def __reduce__(self) -> tuple[type[TenantKey], tuple[str | None, ...]]:
         return type(self), (str(self), *self.parts)
