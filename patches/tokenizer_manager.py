@@ -32,7 +32,6 @@ _UNSUPPORTED_FIELDS = (
     "video_data",
     "audio_data",
     "session_params",
-    "session_id",
     "return_hidden_states",
     "return_routed_experts",
     "return_indexer_topk",

@@ -225,6 +225,7 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
     "return_entropy": {"return_entropy": True},
     "return_text_in_logprobs": {"return_logprob": True, "return_text_in_logprobs": True},
     "rid": {"rid": "one-of-ours"},
+    "session_id": {"session_id": "x"},
     "no_logs": {"no_logs": True, "log_metrics": False},
     "require_reasoning": {"require_reasoning": False},
 }
@@ -285,7 +286,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "input_embeds": ({"input_embeds": [[0.0] * 576] * 4}, "input_embeds cannot be combined"),
     "image_data": ({"image_data": "x"}, "image_data cannot be combined"),
     "session_params": ({"session_params": {"id": "x"}}, "session_params cannot be combined"),
-    "session_id": ({"session_id": "x"}, "session_id cannot be combined"),
     "return_hidden_states": ({"return_hidden_states": True}, "return_hidden_states cannot be"),
     "return_routed_experts": ({"return_routed_experts": True}, "return_routed_experts cannot"),
     "token_ids_logprob": (
