@@ -128,6 +128,7 @@ def tenants(server_slot: ServerSlot, adapters: dict[str, Adapter], tolerance: fl
         max_lora_rank=8,
         chunked_prefill_size=256,
         enable_custom_logit_processor=True,
+        constrained_json_disable_any_whitespace=True,
     )
 
 
