@@ -252,15 +252,24 @@ def test_batch_forms(subject: Subject, prompt: Prompt) -> None:
         {**GREEDY, "frequency_penalty": 1.5},
         GREEDY,
     ]
-    outputs = subject.server.generate(segments=[SEGMENTS] * 3, sampling_params=sampling)
+    outputs = subject.server.generate(
+        segments=[SEGMENTS] * 3,
+        sampling_params=sampling,
+        return_logprob=[True, False, True],
+        top_logprobs_num=[1, 0, 2],
+        logprob_start_len=[0, -1, -1],
+    )
     for output, penalty in zip(outputs, (bias, frequency, unchanged), strict=True):
         penalised(subject, prompt, token_ids(output), penalty)
+    first, second, third = (output["meta_info"] for output in outputs)
+    assert len(first["input_top_logprobs"]) == len(prompt)
+    assert not second.get("output_top_logprobs")
+    assert len(third["output_top_logprobs"][0]) == 2
     outputs = subject.server.generate(
         segments=[SEGMENTS] * 2,
         sampling_params=[{**GREEDY, "n": 2}] * 2,
-        return_logprob=[True, True],
-        top_logprobs_num=[2, 2],
-        logprob_start_len=[0, -1],
+        return_logprob=True,
+        top_logprobs_num=2,
     )
     assert len(outputs) == 4
     for output in outputs:
