@@ -5,7 +5,7 @@ As in ``openai_protocol``, models keep their names and what is new is read loose
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from sglang.srt.entrypoints.anthropic import protocol as stock
@@ -52,6 +52,9 @@ class AnthropicMessage(stock.AnthropicMessage):
 class AnthropicMessagesRequest(RequestOptions, stock.AnthropicMessagesRequest):
     messages: list[AnthropicMessage]
     system: str | list[ContentBlock] | None = None
+    # As in chat completions: SGLang has no such fields here, and documents need them.
+    cache_salt: Any = None
+    extra_key: Any = None
 
 
 class AnthropicCountTokensRequest(stock.AnthropicCountTokensRequest):

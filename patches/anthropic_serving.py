@@ -43,6 +43,11 @@ def convert_to_chat_completion_request(
     for name, value in options.items():
         setattr(chat_request, name, value)
     if has_documents or config.chunk_separators or any(v is not None for v in options.values()):
+        for name in ("cache_salt", "extra_key"):
+            value = getattr(request, name)
+            if value is not None and not isinstance(value, str):
+                raise ValueError(f"{name} must be a string; got {type(value).__name__}")
+            setattr(chat_request, name, value)
         # Rendered here, where SGLang answers a ValueError with 400; later it would be 500.
         is_multimodal = chat.tokenizer_manager.model_config.is_multimodal
         chat_request._processed = chat._process_messages(chat_request, is_multimodal)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sglang_lazy import compat
 from sglang_lazy.attention.batch import plan_batch
 from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 from sglang_lazy.cache.request_state import admitted_state
@@ -17,5 +18,6 @@ def init_new(
 ) -> Any:
     forward_batch = original(cls, batch, model_runner, **kwargs)
     if isinstance(batch.tree_cache, LazyPrefixCache) and any(map(admitted_state, batch.reqs)):
-        plan_batch(forward_batch, batch, batch.tree_cache)
+        appended = plan_batch(forward_batch, batch, batch.tree_cache)
+        compat.assign_adapters(model_runner, forward_batch, appended)
     return forward_batch

@@ -1,4 +1,4 @@
-"""``segments``, ``document_spans`` and the ``chunk_*`` overrides of ``/generate``."""
+"""Structured prompts, ``cache_salt`` and the ``chunk_*`` overrides of ``/generate``."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ class SegmentedGenerateReqInput(GenerateReqInput):
 
     The new fields are consumed at once: they become a prompt that carries its
     structure (``SegmentedPrompt`` or ``SegmentedIds``) in ``text`` or ``input_ids``.
+    ``cache_salt``, which the OpenAI endpoints have, is for the tokenizer process to take.
     """
 
     segments: Any = None
     document_spans: Any = None
     chunk_context: Any = None
     chunk_link_tokens: Any = None
+    cache_salt: Any = None
 
     def __post_init__(self) -> None:
         given = self.__dict__

@@ -24,7 +24,7 @@ def forward_raw(
     if logits_output is not None:
         return compat.model_output(logits_output)
     # SGLang's own decode graphs have the stock attention inside: run eagerly.
-    with compat.without_decode_graphs(self):
+    with compat.without_decode_graphs(self), compat.without_lora_graphs(self):
         return original(self, forward_batch, *args, **kwargs)
 
 

@@ -65,6 +65,12 @@ def _check(self: Any, request: Any, has_documents: bool) -> None:
         raise ValueError(
             "this model's messages are encoded without a chat template, which documents need"
         )
+    _, adapter = self._parse_model_parameter(request.model)
+    if adapter is not None and self.tokenizer_manager.server_args.enable_lora:
+        raise ValueError(
+            f"SGLang's Responses API does not apply LoRA adapters: ask for {adapter} by chat "
+            "completions where the request has documents"
+        )
     for item in items(request.input):
         if _has_documents(item) and get(item, "role") in ("system", "developer"):
             raise ValueError(

@@ -19,6 +19,7 @@ HOOK_MODULES = (
     "generate_request",
     "metrics_collector",
     "model_runner",
+    "openai_base",
     "openai_chat",
     "openai_completions",
     "openai_protocol",
@@ -29,6 +30,7 @@ HOOK_MODULES = (
     "tokenizer_control",
     "tokenizer_manager",
     "weight_updater",
+    "without_accelerator",
 )
 """Modules of this package that register hooks when imported."""
 

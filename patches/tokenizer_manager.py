@@ -12,6 +12,7 @@ from sglang_lazy.patches.generate_request import SegmentedGenerateReqInput
 from sglang_lazy.patches.registry import around
 from sglang_lazy.request.batch import TextWithOptions
 from sglang_lazy.request.segments import SegmentedIds, SegmentedPrompt
+from sglang_lazy.request.tenant import TenantKey, tagged_key
 from sglang_lazy.request.tokenize import tokenize_prompt
 from sglang_lazy.request.wire import CUSTOM_PARAMS_KEY, PromptShape
 from sglang_lazy.sink import NO_SINK_TOKEN, find_sink_token
@@ -31,13 +32,13 @@ _UNSUPPORTED_FIELDS = (
     "video_data",
     "audio_data",
     "session_params",
-    "session_id",
     "return_hidden_states",
     "return_routed_experts",
     "return_indexer_topk",
     "positional_embed_overrides",
     "multi_item_delimiter_indices",
     "bootstrap_host",
+    "input_embeds",
 )
 """Request fields that cannot be combined with documents."""
 
@@ -45,6 +46,8 @@ _UNSUPPORTED_FIELDS = (
 @around(f"{_TARGET}.generate_request")
 def generate_request(original: Callable[..., Any], self: Any, obj: Any, request: Any = None) -> Any:
     config = config_of(self.server_args)
+    if config.enabled and getattr(obj, "cache_salt", None):
+        obj.extra_key, obj.cache_salt = TenantKey.of(obj.cache_salt, obj.extra_key), None
     _split_plain_text(obj, config)
     if not _has_structure(obj):
         return original(self, obj, request)
@@ -128,6 +131,9 @@ def create_tokenized_object(
     config = config_of(self.server_args)
     if not config.enabled:
         return tokenized
+    extra_key = getattr(obj, "extra_key", None)  # requests for embeddings have none
+    if isinstance(extra_key, TenantKey):
+        tokenized.extra_key = str(extra_key)
     params = tokenized.sampling_params
     has_params = isinstance(params.custom_params, dict)
     if has_params and CUSTOM_PARAMS_KEY in params.custom_params:
@@ -143,6 +149,7 @@ def create_tokenized_object(
         link_tokens = input_ids.chunk_link_tokens
         if link_tokens is None:
             link_tokens = config.chunk_link_tokens
+        tokenized.extra_key = tagged_key(extra_key)
         shape = PromptShape(len(input_ids), input_ids.document_spans, chunk_context, link_tokens)
         params.custom_params = {**(params.custom_params or {}), CUSTOM_PARAMS_KEY: shape.encode()}
     return tokenized

@@ -56,6 +56,8 @@ class CpuPlatform(CpuSRTPlatform):
         # torch_native by itself, but on an AMX host with sgl_kernel it would not.
         if server_args.attention_backend in (None, "intel_amx"):
             server_args.attention_backend = ATTENTION_BACKEND
+        if server_args.lora_backend == "csgmv":  # the default: Triton kernels
+            server_args.lora_backend = "torch_native"
         # "auto" means half precision, which most CPUs emulate.
         if server_args.dtype == "auto":
             server_args.dtype = "float32"

@@ -59,7 +59,6 @@ _REFUSALS = (
     _Refusal("disable_radix_cache", _UNSET, "there would be nothing to reuse"),
     _Refusal("kv_events_config", _UNSET, "routers would take documents for prefixes"),
     _Refusal("allow_auto_truncate", _UNSET, "a cut prompt may lose part of a document"),
-    _Refusal("enable_lora", _UNSET, "the sink token is computed outside of a request"),
     _Refusal("schedule_policy", ("fcfs", "lpm", "lof", "random", "routing-key"), "it walks a tree"),
     _Refusal("tokenizer_worker_num", (None, 1), "its processes load no plugins"),
     _Refusal("grpc_mode", _UNSET, "its requests carry no segments"),

@@ -82,7 +82,8 @@ def command_line(config: Mapping[str, Any]) -> list[str]:
     flags: list[str] = []
     for name, value in config.items():
         flag = "--" + name.replace("_", "-")
-        flags += [flag] if value is True else [flag, str(value)]
+        values = value if isinstance(value, list) else [value]
+        flags += [flag] if value is True else [flag, *map(str, values)]
     return flags
 
 

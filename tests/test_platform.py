@@ -21,6 +21,7 @@ def server_args(**given: Any) -> SimpleNamespace:
     defaults = {
         "attention_backend": "intel_amx",
         "dtype": "auto",
+        "lora_backend": "csgmv",
         "max_total_tokens": None,
         "mem_fraction_static": None,
     }
@@ -67,6 +68,11 @@ class TestDefaults:
         args = server_args(attention_backend=chosen)
         CpuPlatform().apply_server_args_defaults(args)
         assert args.attention_backend == "torch_native"
+
+    def test_adapters_run_on_pytorch(self) -> None:
+        args = server_args()
+        CpuPlatform().apply_server_args_defaults(args)
+        assert args.lora_backend == "torch_native"
 
     @pytest.mark.parametrize(("chosen", "expected"), [("auto", "float32"), ("half", "half")])
     def test_weights_are_float32_unless_chosen(self, chosen: str, expected: str) -> None:

@@ -116,9 +116,10 @@ def make_lazy(backend: Any, model: torch.nn.Module) -> Any:
 def capture_span_graphs(model_runner: Any) -> None:
     """Capture graphs for passes with documents, where SGLang has captured its own.
 
-    Plans are cut for one shape of layer: where layers differ, such passes run eagerly.
+    Plans are cut for one shape of layer: where layers differ, such passes run eagerly. So do
+    they with LoRA: SGLang files adapters by request, and these graphs take rows for requests.
     """
-    if not compat.has_decode_graphs(model_runner):
+    if not compat.has_decode_graphs(model_runner) or compat.has_adapters(model_runner):
         return
     from sglang_lazy.attention.graphs import SpanGraphs, uniform_attention
 

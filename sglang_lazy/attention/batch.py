@@ -27,17 +27,27 @@ if TYPE_CHECKING:
 _PLAN = "sglang_lazy_plan"
 
 
-def plan_batch(forward_batch: ForwardBatch, batch: ScheduleBatch, cache: LazyPrefixCache) -> None:
+def plan_batch(
+    forward_batch: ForwardBatch, batch: ScheduleBatch, cache: LazyPrefixCache
+) -> list[tuple[int, int]]:
     """Plan a pass with at least one request that holds documents, and attach the plan.
 
     Where prompts are computed, also sets their tokens' positions, and appends rows for
     detached tokens that this pass must compute.
+
+    Returns:
+        The appended rows, in order: index of the request that they belong to, and their number.
     """
     states = [admitted_state(req) for req in batch.reqs]
-    plan_pass = _plan_decode if forward_batch.forward_mode.is_decode() else _plan_extend
-    plan = plan_pass(forward_batch, batch, cache.req_to_token_pool.req_to_token, states)
+    req_to_token = cache.req_to_token_pool.req_to_token
+    appended: list[tuple[int, DetachedRun]] = []
+    if forward_batch.forward_mode.is_decode():
+        plan = _plan_decode(forward_batch, batch, req_to_token, states)
+    else:
+        plan, appended = _plan_extend(forward_batch, batch, req_to_token, states)
     # A declared field: it survives the copies that SGLang makes of a ForwardBatch.
     forward_batch.model_specific_states = {_PLAN: plan}
+    return [(i, run.num_missing) for i, run in appended]
 
 
 _PLAIN_SPANS = decode_spans(None)
@@ -76,7 +86,7 @@ def _plan_extend(
     batch: ScheduleBatch,
     req_to_token: torch.Tensor,
     states: list[RequestState | None],
-) -> AttentionPlan:
+) -> tuple[AttentionPlan, list[tuple[int, DetachedRun]]]:
     seq_lens, query_lens = batch.seq_lens_cpu.tolist(), list(batch.extend_lens)
     used = [
         {} if state is None else state.detached_in(n - k, n)
@@ -88,7 +98,7 @@ def _plan_extend(
 
     builder = PlanBuilder()
     positions: list[np.ndarray] = []
-    appended: list[DetachedRun] = []
+    appended: list[tuple[int, DetachedRun]] = []
     for i, (state, seq_len, n) in enumerate(zip(states, seq_lens, query_lens, strict=True)):
         if state is None:
             builder.add_plain(i * width, seq_len, n)
@@ -110,11 +120,11 @@ def _plan_extend(
             places = _places(runs, i * width + longest)
             builder.add_detached(i * width, run.num_missing, state.layout, places, segment)
             positions.append(run.missing_positions())
-            appended.append(run)
+            appended.append((i, run))
     forward_batch.positions = upload(np.concatenate(positions), forward_batch.positions.device)
     if appended:
-        _append_rows(forward_batch, appended)
-    return builder.build(rows.view(-1))
+        _append_rows(forward_batch, [run for _, run in appended])
+    return builder.build(rows.view(-1)), appended
 
 
 def _with_columns(

@@ -15,6 +15,13 @@ from sglang_lazy.compat.forward import (
     without_decode_graphs,
     write_kv,
 )
+from sglang_lazy.compat.lora import (
+    PageableMemory,
+    assign_adapters,
+    forget_adapters,
+    has_adapters,
+    without_lora_graphs,
+)
 from sglang_lazy.compat.models import (
     break_even_keys,
     has_latent_attention,
@@ -51,7 +58,9 @@ from sglang_lazy.compat.server import (
 __all__ = [
     "INFO_KEY",
     "SUMMARY_RID",
+    "PageableMemory",
     "ask_for_summaries",
+    "assign_adapters",
     "attach_info",
     "break_even_keys",
     "capture_decode_graphs",
@@ -60,6 +69,8 @@ __all__ = [
     "eviction_policies",
     "flash_attention_3",
     "for_administrators",
+    "forget_adapters",
+    "has_adapters",
     "has_decode_graphs",
     "has_latent_attention",
     "has_state_space_layers",
@@ -82,6 +93,7 @@ __all__ = [
     "take_infos",
     "unlock_result",
     "without_decode_graphs",
+    "without_lora_graphs",
     "would_be_chunked",
     "write_kv",
 ]

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from sglang_lazy.compat.lora import forget_adapters
+
 
 def write_kv(
     pool: Any, layer: Any, out_cache_loc: torch.Tensor, k: torch.Tensor, v: torch.Tensor
@@ -102,6 +104,7 @@ def run_at_positions(model_runner: Any, attn_backend: Any, positions: Sequence[i
     )
     from sglang.srt.model_executor.forward_context import ForwardContext, forward_context
 
+    forget_adapters(model_runner)
     n, device = len(positions), model_runner.device
 
     def tensor(values: Any, dtype: torch.dtype = torch.int64) -> torch.Tensor:

@@ -67,6 +67,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     group.add_argument("--preamble-file", type=Path, help="the same, from a file")
     parser.add_argument("--extra-key", help="the extra_key of the requests that will use them")
+    parser.add_argument("--cache-salt", help="their cache_salt")
+    parser.add_argument("--lora-path", help="the name of their LoRA adapter")
     parser.add_argument("--concurrency", type=int, default=4, help="requests in flight")
     parser.add_argument(
         "--fill",
@@ -109,7 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             client = Client(args.url, args.api_key, args.retries, args.concurrency)
             warmer = Warmer(
                 client,
-                Prompt(args.preamble or "", args.chunk_context, args.extra_key),
+                Prompt(
+                    args.preamble or "",
+                    args.chunk_context,
+                    args.extra_key,
+                    args.cache_salt,
+                    args.lora_path,
+                ),
                 args.concurrency,
                 args.fill,
                 lambda report: show(progress, task, report),

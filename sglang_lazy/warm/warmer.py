@@ -70,12 +70,14 @@ class Prompt:
     Attributes:
         preamble: text before the first one, seen by documents in mode ``preamble``.
         chunk_context: mode; None for the server's.
-        extra_key: the namespace, or None.
+        extra_key: the tenant's, or None; so are the next two.
     """
 
     preamble: str = ""
     chunk_context: str | None = None
     extra_key: str | None = None
+    cache_salt: str | None = None
+    lora_path: str | None = None
 
     def request(self, texts: Iterable[str], rank: int | None) -> dict[str, Any]:
         """A request that has the documents encoded.
@@ -94,6 +96,8 @@ class Prompt:
             # Whole documents serve prompts with any number of link tokens.
             "chunk_link_tokens": 0,
             "extra_key": self.extra_key,
+            "cache_salt": self.cache_salt,
+            "lora_path": self.lora_path,
             "routed_dp_rank": rank,
         }
 

@@ -8,6 +8,7 @@ import pytest
 
 from ..engines import Completion, Server, ServerSlot
 from ..oracle import Mode, Oracle
+from .adapters import Adapter, make_adapter
 from .clients import SEPARATOR, Clients
 from .prompts import Prompt, Writer, load_tokenizer
 from .subject import Subject, largest_error, scored
@@ -27,6 +28,9 @@ ORDER = (
     "test_anthropic_client",
     "test_separators",
     "test_clients_bad_input",
+    "test_lora",
+    "test_isolation",
+    "test_features",
     "test_document_reuse",
     "test_chunked_prefill",
     "test_tiny_chunks",
@@ -104,6 +108,32 @@ def subject(make_subject: Callable[..., Subject], mode: Mode) -> Subject:
 def server(server_slot: ServerSlot, tolerance: float) -> Server:
     """A server with the lazy cache in its default mode, its cache empty."""
     return server_slot.get(chunk_cache="lazy")
+
+
+@pytest.fixture(scope="session")
+def adapters(model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Adapter]:
+    """Adapters "a" and "b", of different rank."""
+    path = tmp_path_factory.mktemp("adapters")
+    made = [make_adapter(model_dir, path / name, rank) for name, rank in (("a", 4), ("b", 8))]
+    return {adapter.name: adapter for adapter in made}
+
+
+@pytest.fixture
+def tenants(server_slot: ServerSlot, adapters: dict[str, Adapter], tolerance: float) -> Server:
+    """A server of several tenants, its cache empty: adapters, and small chunks.
+
+    It also serves what needs a setting of its own.
+    """
+    return server_slot.get(
+        chunk_cache="lazy",
+        served_model_name="base",
+        lora_paths=[f"{name}={adapter.path}" for name, adapter in adapters.items()],
+        max_loras_per_batch=3,
+        max_lora_rank=8,
+        chunked_prefill_size=256,
+        enable_custom_logit_processor=True,
+        constrained_json_disable_any_whitespace=True,
+    )
 
 
 @pytest.fixture
