@@ -71,6 +71,6 @@ def _expected(report: Report, judge: Judge) -> dict[int, Any]:
     for outcome in report.outcomes:
         given = replay.answers(outcome) if outcome["id"] in wrong else []
         if given and given[0].get("ids"):
-            logprobs = judge.expected_logprobs(outcome, given[0]["ids"])
+            logprobs = judge.expected_logprobs(outcome, given[0])
             expected[outcome["id"]] = {"ids": given[0]["ids"], "logprobs": logprobs}
     return expected

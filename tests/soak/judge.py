@@ -132,7 +132,7 @@ class Judge:
         self._check_usage(outcome, segments, answer)
         body = outcome["body"]
         length = sum(len(ids) for _, ids in segments)
-        rows = self._rows(outcome["judge"], segments)
+        rows = self.rows(outcome, segments, answer)
         is_greedy = (body.get("sampling_params") or body).get("temperature") == 0
         if "ids" not in answer:
             self._check_greedy_text(rows, length - 1, answer)
@@ -151,10 +151,12 @@ class Judge:
             prompt = [token for _, tokens in segments for token in tokens]
             self._check_prompt_logprobs(every, first, prompt, answer["meta"])
 
-    def _rows(self, judge: Mapping[str, Any], segments: Sequence[Segment]) -> Rows:
+    def rows(
+        self, outcome: Mapping[str, Any], segments: Sequence[Segment], answer: Mapping[str, Any]
+    ) -> Rows:
         """The oracle: rows of the prompt and what follows it, from a token of it on."""
-        mode = judge.get("chunk_context") or DEFAULT_MODE
-        links = judge.get("chunk_link_tokens") or 0
+        mode = outcome["judge"].get("chunk_context") or DEFAULT_MODE
+        links = outcome["judge"].get("chunk_link_tokens") or 0
 
         def rows(more: Sequence[int], start: int) -> torch.Tensor:
             continued = [*segments, ("text", list(more))]
@@ -162,11 +164,14 @@ class Judge:
 
         return rows
 
-    def expected_logprobs(self, outcome: Mapping[str, Any], ids: Sequence[int]) -> list[float]:
-        """What the first answer's tokens should have had."""
+    def expected_logprobs(
+        self, outcome: Mapping[str, Any], answer: Mapping[str, Any]
+    ) -> list[float]:
+        """What the tokens of a step's first answer should have had."""
+        ids = answer["ids"]
         segments = self.segments(outcome["judge"]["prompts"][0])
         start = sum(len(tokens) for _, tokens in segments) - 1
-        rows = self._rows(outcome["judge"], segments)(ids[:-1], start)
+        rows = self.rows(outcome, segments, answer)(ids[:-1], start)
         return rows[torch.arange(len(ids)), torch.tensor(ids)].tolist()
 
     def _check_tokens(

@@ -23,6 +23,7 @@ SERVER = {
     "schedule_conservativeness": 0.01,  # admit what may have to be retracted
     "enable_priority_scheduling": True,
     "default_priority_value": 0,
+    "enable_metrics": True,
 }
 """Arguments of the server that the traffic is made for."""
 
