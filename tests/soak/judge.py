@@ -57,6 +57,7 @@ class Tally:
     hits: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    lost_logprobs: int = 0
     largest_error: float = 0.0
 
 
@@ -129,6 +130,8 @@ class Judge:
     def _check_answer(
         self, outcome: Mapping[str, Any], segments: Sequence[Segment], answer: Mapping[str, Any]
     ) -> None:
+        if answer["finish_reason"] == "abort" and not answer.get("ids"):
+            return  # before its first token
         self._check_usage(outcome, segments, answer)
         body = outcome["body"]
         length = sum(len(ids) for _, ids in segments)
@@ -138,10 +141,13 @@ class Judge:
             self._check_greedy_text(rows, length - 1, answer)
             return
         ids = answer["ids"]
-        if not ids:
-            require(answer["finish_reason"] == "abort", "no tokens", str(answer))
-            return
-        require(len(answer["logprobs"]) == len(ids), "logprobs", "not one for each token")
+        require(len(ids) > 0, "no tokens", str(answer))
+        told = len(answer["logprobs"])
+        # SGLang loses the first token's logprob where it retracts a request before that token
+        # has arrived (output_streamer.py: no token yet, counted as sent as if it were one).
+        retracted = (answer.get("meta") or {"num_retractions": 1})["num_retractions"] > 0
+        is_complete = told == len(ids) or (retracted and told == len(ids) - 1)
+        require(is_complete, "logprobs", f"{told} of {len(ids)} tokens")
         first = length - 1
         if (answer.get("meta") or {}).get("input_token_logprobs"):
             first = min(first, body["logprob_start_len"])
@@ -178,6 +184,11 @@ class Judge:
         self, rows: torch.Tensor, ids: Sequence[int], answer: Mapping[str, Any], is_greedy: bool
     ) -> None:
         """Teacher-forced: each token's logprob, after the tokens that came before it."""
+        lost = len(ids) - len(answer["logprobs"])
+        self.tally.lost_logprobs += lost
+        rows, ids = rows[lost:], ids[lost:]
+        if not ids:
+            return
         got = torch.tensor(answer["logprobs"])
         errors = (got - rows[torch.arange(len(ids)), torch.tensor(ids)]).abs()
         if is_greedy:  # up to near-ties
@@ -213,8 +224,6 @@ class Judge:
 
     def _check_greedy_text(self, rows: Rows, last: int, answer: Mapping[str, Any]) -> None:
         """Some greedy continuation (there are several where tokens tie) is this text."""
-        if answer["finish_reason"] == "abort":
-            return
         count = answer["usage"]["completion_tokens"]
         wanted = printable(answer["text"])
         seen: list[str] = []

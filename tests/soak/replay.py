@@ -189,7 +189,9 @@ def answers(outcome):
         ]
     return [
         {
-            **_with_meta(choice["message"]["content"], choice["meta_info"], None),
+            **_with_meta(
+                choice["message"]["content"], choice["meta_info"], choice.get("token_ids")
+            ),
             "prompt_ids": choice.get("prompt_token_ids"),
             "usage": usage,
         }
@@ -201,7 +203,7 @@ def _with_meta(text, meta, ids):
     tokens = meta.get("output_token_logprobs") or []
     return {
         "text": text,
-        "ids": [token for _, token, _ in tokens] or ids or [],
+        "ids": ids or [token for _, token, _ in tokens],
         "logprobs": [logprob for logprob, _, _ in tokens],
         "meta": meta,
         "finish_reason": (meta.get("finish_reason") or {}).get("type"),

@@ -257,7 +257,7 @@ class Traffic:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         else:
             body |= {"logprobs": True, "top_logprobs": 5}
-            body |= {"return_meta_info": True, "return_prompt_token_ids": True}
+            body |= {"return_meta_info": True, "return_token_ids": True}
             if rng.random() < 0.1:
                 body |= {"n": 2, "temperature": 1}
         listed = [p for p in turns[1][1] if p[0] == "document"]
