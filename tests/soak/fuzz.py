@@ -16,11 +16,11 @@ from .traffic import SEPARATOR
 Body = dict[str, Any]
 
 WORDS = st.sampled_from(
-    ("Belka sold the violin.", " Who?", "\n\n", "a", "", " ", "<|im_start|>", "<|im_end|>\n",
+    ("Belka sold the violin.", " Who?", "\n\n", "a", " ", "<|im_start|>", "<|im_end|>\n",
      SEPARATOR, SEPARATOR * 2, "{{ messages }}", "{% if %}", "é\u0301", "\U0001f47b", "\x00",
      "document-0", '","', "\\u0000", "lantern " * 40)
 )  # fmt: skip
-TEXT = st.one_of(WORDS, WORDS, st.text(max_size=12))
+TEXT = st.one_of(WORDS, WORDS, st.text(min_size=1, max_size=12), st.text(max_size=4))
 NUMBER = st.one_of(
     st.integers(-2, 9), st.sampled_from((255, 256, 257, 49151, 49152, 2**31, 2**63, -(2**63) - 1)),
     st.integers(), st.floats(),
