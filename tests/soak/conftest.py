@@ -28,7 +28,7 @@ def soak_tokenizer(soak_model_dir: Path) -> Any:
     return AutoTokenizer.from_pretrained(soak_model_dir)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def arena(soak_model_dir: Path, server_slot: ServerSlot) -> Iterator[Arena]:
     server_slot.close()  # leave it the cores
     arena = Arena(lambda: running_server(soak_model_dir, **SERVER))
