@@ -38,11 +38,13 @@ def hunt(
     suspect = ids.index(suspects[0]) if suspects else len(ids) - 1
     workers = WORKERS
     found: list[Report] = []
+    answered = [o["seconds"] for o in report.outcomes if o["error"] is None]
+    timeout = min(max([5.0, *(3 * seconds for seconds in answered)]), replay.TIMEOUT)
 
     def reproduces(steps: list[Step]) -> bool:
         arena.reset()
         own_judge = replace(judge, tally=Tally())
-        again = run(arena, replay.numbered(steps), own_judge, workers=workers)
+        again = run(arena, replay.numbered(steps), own_judge, workers=workers, timeout=timeout)
         same = [f for f in again.faults if same_kind(f, fault)]
         if same:
             found[:] = [replace(again, faults=same)]

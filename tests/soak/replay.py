@@ -24,16 +24,16 @@ import time
 import requests
 
 TIMEOUT = 90
-"""Seconds; a request that takes longer counts as one that hangs."""
 
 
-def play(url, steps, workers=8, seconds=None, on_outcome=None, stop=None):
+def play(url, steps, workers=8, seconds=None, on_outcome=None, stop=None, timeout=TIMEOUT):
     """Send steps in their order, each by the next free one of `workers` threads.
 
     Args:
         steps: a list, or an iterator that may be endless where `seconds` is given.
         on_outcome: called with each outcome, from the worker's thread.
         stop: an event that ends it early.
+        timeout: seconds after which a request counts as one that hangs.
 
     Returns:
         The steps that were started, and their outcomes: dictionaries with `id`, `status`
@@ -60,7 +60,7 @@ def play(url, steps, workers=8, seconds=None, on_outcome=None, stop=None):
     def answer_of(step_id):
         if step_id not in finished:
             return {}
-        finished[step_id].wait(TIMEOUT)
+        finished[step_id].wait(timeout)
         return next(iter(answers(outcomes.get(step_id))), {})
 
     def work():
@@ -70,7 +70,7 @@ def play(url, steps, workers=8, seconds=None, on_outcome=None, stop=None):
             try:
                 outcome["body"] = fill_in(step["body"], answer_of)
                 outcome["judge"] = fill_in(step.get("judge"), answer_of)
-                outcome.update(send(url, step, outcome["body"]))
+                outcome.update(send(url, step, outcome["body"], timeout))
             finally:
                 outcome["seconds"] = time.monotonic() - begun - outcome["started"]
                 outcomes[step["id"]] = outcome
@@ -115,14 +115,14 @@ def spans_of(pieces):
     return spans
 
 
-def send(url, step, body):
+def send(url, step, body, timeout):
     """One request: the `status`, `left`, `error` and `payload` of its outcome."""
     result = {"status": None, "left": False, "error": None, "payload": None}
     is_stream = bool(body.get("stream"))
     leave_after = step.get("leave_after")
     try:
         with requests.post(
-            url + step["path"], json=body, timeout=leave_after or TIMEOUT, stream=is_stream
+            url + step["path"], json=body, timeout=leave_after or timeout, stream=is_stream
         ) as response:
             result["status"] = response.status_code
             if is_stream and response.status_code == 200:
@@ -138,7 +138,7 @@ def send(url, step, body):
         if "then" in step:
             time.sleep(step.get("wait", 0))
             path, then = step["then"]
-            requests.post(url + path, json=then, timeout=TIMEOUT)
+            requests.post(url + path, json=then, timeout=timeout)
     return result
 
 

@@ -45,8 +45,9 @@ def run(
     judge: Judge,
     seconds: float | None = None,
     workers: int = WORKERS,
+    timeout: float = replay.TIMEOUT,
 ) -> Report:
-    """Play steps until the time is over, they end, or an answer is wrong.
+    """Play steps until the time is over, they end, or an answer is wrong or missing.
 
     Answers are judged while the traffic goes on, in this thread.
     """

