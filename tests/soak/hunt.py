@@ -39,7 +39,7 @@ def hunt(
     workers = WORKERS
     found: list[Report] = []
     answered = [o["seconds"] for o in report.outcomes if o["error"] is None]
-    timeout = min(max([5.0, *(3 * seconds for seconds in answered)]), replay.TIMEOUT)
+    timeout = min(max([5.0, *(3 * waited for waited in answered)]), replay.TIMEOUT)
 
     def reproduces(steps: list[Step]) -> bool:
         arena.reset()
