@@ -16,7 +16,7 @@ from pathlib import Path
 from transformers import AutoTokenizer
 
 from ..engines import Server, command_line, running_server
-from ..oracle import Oracle
+from ..oracle import CachingOracle
 from ..prepared import real_model
 from .arena import Arena
 from .hunt import hunt
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"seed {seed}, {options.model} model, {options.seconds:g} s", flush=True)
     with model(options.model) as model_dir:
         tokenizer = AutoTokenizer.from_pretrained(model_dir)
-        judge = Judge(Oracle(model_dir), tokenizer, tokenizer.bos_token_id)
+        judge = Judge(CachingOracle(model_dir), tokenizer, tokenizer.bos_token_id)
 
         def start() -> contextlib.AbstractContextManager[Server]:
             return running_server(model_dir, **SERVER)

@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from ..engines import ServerSlot, running_server
-from ..oracle import Oracle
+from ..oracle import CachingOracle
 from .arena import Arena
 from .judge import Judge
 from .model import save_small_model
@@ -38,7 +38,7 @@ def arena(soak_model_dir: Path, server_slot: ServerSlot) -> Iterator[Arena]:
 
 @pytest.fixture
 def judge(soak_model_dir: Path, soak_tokenizer: Any) -> Judge:
-    return Judge(Oracle(soak_model_dir), soak_tokenizer, soak_tokenizer.bos_token_id)
+    return Judge(CachingOracle(soak_model_dir), soak_tokenizer, soak_tokenizer.bos_token_id)
 
 
 @pytest.fixture

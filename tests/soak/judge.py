@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..oracle import Mode, Oracle, Segment
+from ..oracle import CachingOracle, Mode, Segment, lay_out
 from . import replay
 
 TOLERANCE = 2e-4
@@ -72,7 +72,7 @@ class Judge:
         tolerance: of logprobs.
     """
 
-    oracle: Oracle
+    oracle: CachingOracle
     tokenizer: Any
     sink_token_id: int
     tolerance: float = TOLERANCE
@@ -138,7 +138,7 @@ class Judge:
         rows = self.rows(outcome, segments, answer)
         is_greedy = (body.get("sampling_params") or body).get("temperature") == 0
         if "ids" not in answer:
-            self._check_greedy_text(rows, length - 1, answer)
+            self._check_greedy_text(self.next_row(outcome, segments), answer)
             return
         ids = answer["ids"]
         require(len(ids) > 0, "no tokens", str(answer))
@@ -169,6 +169,21 @@ class Judge:
             return self.oracle.logprobs(continued, mode, self.sink_token_id, start, links)
 
         return rows
+
+    def next_row(
+        self, outcome: Mapping[str, Any], segments: Sequence[Segment]
+    ) -> Callable[[Sequence[int]], torch.Tensor]:
+        """The oracle: the row of the last token of the prompt and what follows it."""
+        mode = outcome["judge"].get("chunk_context") or DEFAULT_MODE
+        links = outcome["judge"].get("chunk_link_tokens") or 0
+        prompt = [(kind, ids) for kind, ids in segments if ids]
+
+        def row(more: Sequence[int]) -> torch.Tensor:
+            continued = [*prompt, ("text", list(more))] if more else prompt
+            tokens = lay_out(continued, mode, self.sink_token_id, links)
+            return self.oracle.last_logprobs(tokens, 1)[0]
+
+        return row
 
     def expected_logprobs(
         self, outcome: Mapping[str, Any], answer: Mapping[str, Any]
@@ -222,7 +237,9 @@ class Judge:
         )
         self.tally.largest_error = max(self.tally.largest_error, worst)
 
-    def _check_greedy_text(self, rows: Rows, last: int, answer: Mapping[str, Any]) -> None:
+    def _check_greedy_text(
+        self, next_row: Callable[[Sequence[int]], torch.Tensor], answer: Mapping[str, Any]
+    ) -> None:
         """Some greedy continuation (there are several where tokens tie) is this text."""
         count = answer["usage"]["completion_tokens"]
         wanted = printable(answer["text"])
@@ -238,7 +255,7 @@ class Judge:
                     return
                 seen.append(text)
                 continue
-            row = rows(path, last + len(path))[-1]
+            row = next_row(path)
             ties = (row >= row.max() - 2 * self.tolerance).nonzero()[:, 0].tolist()
             paths += [[*path, token] for token in ties]
         raise Wrong("wrong text", f"{answer['text']!r}; greedy is {' or '.join(map(repr, seen))}")

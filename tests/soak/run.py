@@ -1,10 +1,14 @@
 """One run: traffic against a server while every answer is judged."""
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import requests
+import torch
 
 from . import replay
 from .arena import Arena
@@ -51,7 +55,8 @@ def run(
 
     Answers are judged while the traffic goes on, in this thread.
     """
-    outcomes: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    # Traffic waits for the judge where that is behind by so much.
+    outcomes: queue.Queue[dict[str, Any] | None] = queue.Queue(maxsize=4 * workers)
     stop = threading.Event()
     played: list[Any] = []
 
@@ -62,22 +67,28 @@ def run(
 
     def play() -> None:
         try:
-            played.extend(replay.play(arena.url, noted(), workers, seconds, outcomes.put, stop))
+            played.extend(
+                replay.play(arena.url, noted(), workers, seconds, outcomes.put, stop, timeout)
+            )
         finally:
             outcomes.put(None)
 
     thread = threading.Thread(target=play)
     thread.start()
+    # More threads than cores that are free wait for each other, and the server has the cores.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     faults: list[Fault] = []
     while (outcome := outcomes.get()) is not None:
         if not faults and (fault := judge.fault(outcome)):
             faults.append(fault)
             stop.set()
     thread.join()
+    torch.set_num_threads(threads)
     summary: Mapping[str, Any] = {}
-    if not arena.server.has_died():
-        summary = {} if faults else arena.summary()
-    if not any(fault.step_id is not None for fault in faults) or arena.server.has_died():
+    if arena.server.has_died() or not faults:
+        with contextlib.suppress(requests.RequestException):
+            summary = arena.summary()
         faults = arena.faults_at_rest() + faults
     sent, results = played
     return Report(sent, results, faults, judge.tally, summary)

@@ -21,7 +21,7 @@ from .fuzz import ANYTHING, OURS, SURFACES, Body, spoilt
 pytestmark = pytest.mark.server
 
 IS_LONG = "FUZZ_EXAMPLES" in os.environ
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 60))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 40))
 TIMEOUT = 60
 
 SETTINGS = settings(
