@@ -42,7 +42,10 @@ def convert_to_chat_completion_request(
     options = options_of(request)
     for name, value in options.items():
         setattr(chat_request, name, value)
-    if has_documents or config.chunk_separators or any(v is not None for v in options.values()):
+    is_ours = (
+        has_documents or config.chunk_separators or any(v is not None for v in options.values())
+    )
+    if is_ours and chat_request.messages:  # SGLang has a sentence for none
         # Rendered here, where SGLang answers a ValueError with 400; later it would be 500.
         is_multimodal = chat.tokenizer_manager.model_config.is_multimodal
         chat_request._processed = chat._process_messages(chat_request, is_multimodal)
