@@ -129,6 +129,7 @@ FAST: dict[str, Body] = {
 }
 
 
+@pytest.mark.skipif(not IS_LONG, reason="make fuzz runs it")
 @pytest.mark.parametrize("path", PLAIN)
 def test_schema(arena: Arena, schema: Any, path: str) -> None:
     """Any fields that the server's own OpenAPI description allows, with or without documents."""
@@ -158,6 +159,7 @@ def test_endpoints(arena: Arena) -> None:
         assert response.status_code in (200, 400), response.text
 
     each()
+    post(arena.url, "/generate", {"segments": [{"document": "a"}, {"text": "b"}]})
     text = requests.get(f"{arena.url}/metrics", timeout=TIMEOUT).text
     samples = {s.name: s.value for f in text_string_to_metric_families(text) for s in f.samples}
     assert samples["sglang:chunk_cache_match_seconds_count"] > 0
