@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TYPECHECK := build/typecheck
 
 .DEFAULT_GOAL := help
-.PHONY: help env model demo examples test lint format docs docs-serve clean distclean
+.PHONY: help env model demo examples test soak fuzz lint format docs docs-serve clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,14 @@ examples: model ## serve it and ask it from every client: OpenAI, Anthropic, Lan
 
 test: lint model ## lint, type check, and run the test suite (GPU tests where there is a GPU)
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+soak: model ## random traffic for ten minutes, every answer checked (SOAK_ARGS='--seconds 60 --seed 1')
+	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.soak $(SOAK_ARGS)
+
+FUZZ_EXAMPLES ?= 2000
+
+fuzz: model ## thousands of odd requests, others each time (FUZZ_EXAMPLES=2000 of each kind)
+	HF_HUB_OFFLINE=1 FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest tests/soak/test_fuzz.py $(PYTEST_ARGS)
 
 # mypy does not see through an editable install that maps kernels/ops and patches/
 # into the package, so lay the package out as it is installed.

@@ -42,7 +42,10 @@ def convert_to_chat_completion_request(
     options = options_of(request)
     for name, value in options.items():
         setattr(chat_request, name, value)
-    if has_documents or config.chunk_separators or any(v is not None for v in options.values()):
+    is_ours = (
+        has_documents or config.chunk_separators or any(v is not None for v in options.values())
+    )
+    if is_ours and chat_request.messages:  # SGLang has a sentence for none
         for name in ("cache_salt", "extra_key"):
             value = getattr(request, name)
             if value is not None and not isinstance(value, str):

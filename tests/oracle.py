@@ -29,6 +29,8 @@ from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel
 Mode = Literal["none", "sink", "preamble"]
 Segment = tuple[Literal["text", "document"], Sequence[int]]
 
+BLOCK = 1024  # tokens of a pass of CachingOracle
+
 TEXT = 0  # the chain of all text tokens; documents have chains of their own
 
 
@@ -139,3 +141,30 @@ class Oracle:
             use_cache=cache is not None,
         )
         return output.logits[0]
+
+
+class CachingOracle(Oracle):
+    """The same, keeping what one sequence shares with the next; long ones block by block."""
+
+    def __init__(self, model: PreTrainedModel | str | Path) -> None:
+        super().__init__(model)
+        self._cache = DynamicCache()
+        self._cached: Sequence[Token] = ()
+
+    @torch.inference_mode()
+    def last_logprobs(self, tokens: Sequence[Token], num_rows: int) -> torch.Tensor:
+        """Log-softmax [num_rows, vocab_size] of the last tokens of a dense sequence."""
+        last_block = len(tokens) - num_rows
+        num_shared = 0
+        while (
+            num_shared < min(last_block, len(self._cached))
+            and self._cached[num_shared] == tokens[num_shared]
+        ):
+            num_shared += 1
+        self._cache.crop(num_shared)
+        starts = [*range(num_shared, last_block, BLOCK), last_block, len(tokens)]
+        for start, end in zip(starts, starts[1:], strict=False):
+            rows = torch.arange(end - start)
+            logits = self._forward(tokens[:end], slice(start, end), rows, self._cache)
+        self._cached = tokens
+        return logits.float().log_softmax(dim=-1)

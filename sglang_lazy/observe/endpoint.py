@@ -9,6 +9,7 @@ from sglang_lazy.config import config_of
 from sglang_lazy.observe.summary import MAX_LISTED
 
 PATH = "/chunk_cache"
+MAX_DIGITS = 9
 
 
 def add_route(app: Any, manager: Any) -> None:
@@ -27,7 +28,9 @@ def add_route(app: Any, manager: Any) -> None:
     # A string, since SGLang answers 500 to what FastAPI finds wrong with a query.
     async def chunk_cache(documents: str = "20") -> dict[str, Any]:
         """What the chunk cache holds, with the documents that were hit most often."""
-        limit = int(documents) if documents.isdecimal() else MAX_LISTED + 1
+        # A number of few digits: Python refuses to read one of thousands.
+        is_number = documents.isdecimal() and len(documents) <= MAX_DIGITS
+        limit = int(documents) if is_number else MAX_LISTED + 1
         if limit > MAX_LISTED:
             raise HTTPException(400, f"documents must be a number from 0 to {MAX_LISTED}")
         schedulers = await compat.ask_for_summaries(manager, limit)

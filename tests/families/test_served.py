@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from transformers import DynamicCache
 
 from ..e2e.prompts import Prompt
-from ..oracle import Oracle, Token, lay_out
+from ..oracle import CachingOracle, Token, lay_out
 from .schedulers import Schedulers
 from .shapes import BOS, SERVED, VOCAB_SIZE, Family
 
@@ -24,7 +22,6 @@ pytestmark = pytest.mark.server
 NUM_SCORED = 24
 NUM_GENERATED = 3
 TOP_LOGPROBS = 5
-BLOCK = 1024
 FAR_ENOUGH = 8192
 
 FP32_NOISE = 2e-4
@@ -64,28 +61,8 @@ def misplaced(tokens: list[Token]) -> list[Token]:
     ]
 
 
-class BlockOracle(Oracle):
-    """The dense oracle for long prompts: block by block, keeping what two prompts share."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__(model)
-        self._cache = DynamicCache()
-        self._cached: list[Token] = []
-
-    @torch.inference_mode()
-    def last_logprobs(self, tokens: list[Token], num_rows: int) -> torch.Tensor:
-        """Log-softmax ``[num_rows, vocab_size]`` of the last tokens."""
-        num_shared = 0
-        while self._cached[num_shared : num_shared + 1] == tokens[num_shared : num_shared + 1]:
-            num_shared += 1
-        self._cache.crop(num_shared)
-        last_block = len(tokens) - num_rows
-        starts = [*range(num_shared, last_block, BLOCK), last_block, len(tokens)]
-        for start, end in zip(starts, starts[1:], strict=False):
-            rows = torch.arange(end - start)
-            logits = self._forward(tokens[:end], slice(start, end), rows, self._cache)
-        self._cached = tokens
-        return logits.float().log_softmax(dim=-1)
+class FarOracle(CachingOracle):
+    """The dense oracle for long prompts, of which two share nearly all."""
 
     def error(self, prompt: Prompt, answer: Mapping[str, Any], is_misplaced: bool = False) -> float:
         """Largest difference of a logprob that the answer has: of the last tokens of the
@@ -115,7 +92,7 @@ def test_documents_far_from_the_start(
     family.save(tmp_path)
     requests = [request(prompt) for prompt in (PLAIN, NEAR, FAR)]
     plain, near, far = schedulers.serve(tmp_path, requests)["answers"]
-    oracle = BlockOracle(family.oracle_model(tmp_path))
+    oracle = FarOracle(family.oracle_model(tmp_path))
 
     stock_error = oracle.error(PLAIN, plain)
     assert stock_error < 0.01, "stock SGLang itself is far from the oracle"

@@ -59,6 +59,15 @@ def test_every_scheduler_answers(client: TestClient) -> None:
     }
 
 
+@pytest.mark.parametrize("documents", ["9" * 5000, "101", "-1", "1.5", "²", ""])
+def test_what_is_no_small_number_is_refused(client: TestClient, documents: str) -> None:
+    """Thousands of digits too, which Python does not read."""
+    headers = {"Authorization": "Bearer admin"}
+    response = client.get("/chunk_cache", params={"documents": documents}, headers=headers)
+    assert response.status_code == 400
+    assert "documents must be a number from 0 to 100" in response.text
+
+
 @pytest.mark.parametrize("key", [None, "user"])
 def test_it_tells_of_all_tenants_so_only_the_administrator_may_ask(
     client: TestClient, key: str | None
