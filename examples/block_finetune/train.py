@@ -21,16 +21,19 @@ from typing import Any
 import general_text
 import torch
 from data import Encoder, TrainingBatches
-from dense import Dense, Mode, collate
+from dense import IGNORED, Dense, Mode, collate
 from generate import examples
+from graphs import Gradients
 from model import (
     add_lora,
     answer_logits,
     answer_loss,
+    continue_lora,
     drift,
     load_base,
     load_tokenizer,
     save_adapter,
+    taught_rows,
     to_device,
 )
 from peft.helpers import disable_input_dtype_casting
@@ -143,10 +146,26 @@ def train(arguments: argparse.Namespace) -> None:
     report(event="text", prose=num_prose, own=len(blocks) - num_prose, s=time.monotonic() - started)
     regulariser = Regulariser(blocks, arguments.text_batch, arguments.seed)
 
-    model = add_lora(base, arguments.rank)
+    if arguments.resume:
+        model = continue_lora(base, arguments.resume)
+    else:
+        model = add_lora(base, arguments.rank)
     model.train()
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=arguments.lr, betas=(0.9, 0.99), weight_decay=0.0)
+    optimizer = torch.optim.AdamW(
+        parameters, lr=arguments.lr, betas=(0.9, 0.99), weight_decay=0.0,
+        fused=device.type == "cuda",
+    )  # fmt: skip
+
+    def losses(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        *batch, rows, labels, text = tensors
+        with torch.autocast(device.type, dtype, cache_enabled=False):
+            answers = answer_loss(model, Dense(*batch), rows, labels, dtype)  # type: ignore[arg-type]
+            kl = drift(model, text, dtype)
+            return answers + arguments.kl_weight * kl, answers, kl
+
+    gradients = Gradients(losses, parameters, device, arguments.graphs)
+    room: dict[tuple[int, ...], int] = {}
     looks = {m: held_out_batches(encoder, m, arguments.look, 32) for m in MODES}
     report(event="start", parameters=sum(p.numel() for p in parameters), device=str(device))
 
@@ -159,27 +178,25 @@ def train(arguments: argparse.Namespace) -> None:
             share = max(share, step / arguments.steps)
         if share >= 1:
             break
-        batch = to_device(first if step == 0 else next(loader), device)
+        batch = first if step == 0 else next(loader)
         lr = arguments.lr * min(1, (step + 1) / 40) * 0.5 * (1 + math.cos(math.pi * share))
         for group in optimizer.param_groups:
             group["lr"] = lr
-        with (
-            torch.autocast(device.type, dtype),
-            disable_input_dtype_casting(model),
-        ):
-            answers = answer_loss(model, batch, dtype)
-            kl = drift(model, regulariser.draw().to(device))
-            loss = answers + arguments.kl_weight * kl
-        loss.backward()
+        taught = int((torch.as_tensor(batch.labels) != IGNORED).sum())
+        if taught > room.get(batch.input_ids.shape, 0):
+            room[batch.input_ids.shape] = -(-taught * 5 // 4 // 256) * 256
+        rows = taught_rows(batch, room[batch.input_ids.shape])
+        with disable_input_dtype_casting(model):
+            _, answers, kl = gradients(*map(torch.as_tensor, batch), *rows, regulariser.draw())
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
         step += 1
         if step % arguments.log_every == 0 or step == 1:
             report(
                 event="step", step=step, s=round(elapsed, 1), lr=round(lr, 6),
                 loss=round(answers.item(), 4), kl=round(kl.item(), 5),
                 prompts=len(batch.input_ids), length=batch.input_ids.shape[1],
+                graphs=gradients.enabled,
             )  # fmt: skip
         if share >= next_look and arguments.look:
             pause = time.monotonic()
@@ -201,10 +218,12 @@ def parser(add_help: bool = True) -> argparse.ArgumentParser:
     add("--output", type=Path, required=True, help="folder for the adapter and the log")
     add("--minutes", type=float, default=6.0, help="time of the training loop")
     add("--steps", type=int, default=0, help="stop after so many steps, if that is earlier")
+    add("--resume", type=Path, help="adapter to continue with (default: a new one)")
     add("--rank", type=int, default=16)
     add("--lr", type=float, default=1e-3)
     add("--tokens", type=int, default=24576, help="tokens of a batch, padding included")
-    add("--kl-weight", type=float, default=1.0, help="weight of the KL divergence on ordinary text")
+    add("--graphs", action=argparse.BooleanOptionalAction, default=True, help="use CUDA graphs")
+    add("--kl-weight", type=float, default=0.3, help="weight of the KL divergence on ordinary text")
     add("--text-batch", type=int, default=8, help="blocks of ordinary text a step")
     add("--text-length", type=int, default=256, help="tokens of such a block")
     add("--own-texts", type=int, default=1024, help="texts that the base model writes first")
