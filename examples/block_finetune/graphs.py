@@ -54,6 +54,8 @@ class Gradients:
             except RuntimeError as error:
                 print(f"no CUDA graphs: {error}", flush=True)
                 self.enabled = False
+                self._captured.clear()
+                torch.cuda.empty_cache()
         if not self.enabled:
             return self._run([t.to(self._device) for t in tensors])
         graph, inputs, outputs = self._captured[shapes]

@@ -59,6 +59,8 @@ def save_adapter(model: PeftModel, path: str | Path) -> None:
         for name, p in model.state_dict().items()
         if "lora_" in name
     }
+    for config in model.peft_config.values():
+        config.base_model_name_or_path = Path(str(config.base_model_name_or_path)).name
     model.save_pretrained(str(path), state_dict=state, save_embedding_layers=False)
 
 

@@ -99,6 +99,11 @@ def evaluate(
     return result
 
 
+def _named(argument: str) -> str:
+    """An argument as a record shows it: of an absolute path only the name."""
+    return Path(argument).name if argument.startswith("/") else argument
+
+
 def write_records(result: dict[str, Any], folder: Path, commit: str) -> None:
     """``quality_<mode>.json`` for each mode but full attention."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -116,7 +121,7 @@ def write_records(result: dict[str, Any], folder: Path, commit: str) -> None:
             "model": result["model"],
             "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
             "commit": commit,
-            "command": shlex.join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
+            "command": shlex.join(["python", Path(sys.argv[0]).name, *map(_named, sys.argv[1:])]),
         }
         (folder / f"quality_{mode}.json").write_text(json.dumps(record, indent=2) + "\n")
 
