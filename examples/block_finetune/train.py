@@ -44,22 +44,25 @@ MODES: dict[Mode, float] = {"full": 0.3, "none": 0.35, "sink": 0.35}
 
 
 def own_texts(model: Any, tokenizer: Any, count: int, length: int) -> list[list[int]]:
-    """Text that the base model writes: chats from the template, and free prose."""
+    """Texts of ``length`` tokens that the base model writes: 70% chats, 30% free prose."""
     device = next(model.parameters()).device
     before, _ = chat_markup(tokenizer)
     chat = tokenizer(before, add_special_tokens=False)["input_ids"]
     prose = [tokenizer.unk_token_id or tokenizer.bos_token_id]
-    texts: list[list[int]] = []
-    for prompt, share in ((chat, 0.7), (prose, 0.3)):
-        number = max(1, int(count * share))
-        ids = torch.tensor([prompt] * number, device=device)
-        output = model.generate(
-            ids, attention_mask=torch.ones_like(ids), do_sample=True, top_k=0, top_p=0.97,
-            max_new_tokens=length - len(prompt), min_new_tokens=length - len(prompt),
-            eos_token_id=None, pad_token_id=tokenizer.pad_token_id,
-        )  # fmt: skip
-        texts += output.tolist()
-    return texts
+    num_chats = max(1, int(count * 0.7))
+    # All in one batch, padded on the left; what is behind ``length`` is cut off.
+    padding = len(chat) - len(prose)
+    prompts = [chat] * num_chats
+    prompts += [[tokenizer.pad_token_id] * padding + prose] * max(1, count - num_chats)
+    ids = torch.tensor(prompts, device=device)
+    mask = torch.ones_like(ids)
+    mask[num_chats:, :padding] = 0
+    output = model.generate(
+        ids, attention_mask=mask, do_sample=True, top_k=0, top_p=0.97, max_new_tokens=length - 1,
+        min_new_tokens=length - 1, eos_token_id=None, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    texts = output.tolist()
+    return [t[:length] for t in texts[:num_chats]] + [t[padding:] for t in texts[num_chats:]]
 
 
 class Regulariser:
