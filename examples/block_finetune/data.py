@@ -55,6 +55,7 @@ class TrainingBatches(IterableDataset):
     Attributes:
         weights: how often each mode is drawn.
         questions: questions about the documents of one prompt.
+        rank: of the process; each draws worlds of its own.
     """
 
     encoder: Encoder
@@ -64,10 +65,11 @@ class TrainingBatches(IterableDataset):
     questions: int = 14
     multiple: int = 128
     split: Split = "train"
+    rank: int = 0
 
     def __iter__(self) -> Iterator[Dense]:
         worker = get_worker_info()
-        name = f"{self.seed}-{worker.id if worker else 0}"
+        name = f"{self.seed}-{self.rank}-{worker.id if worker else 0}"
         rng = random.Random(name)
         source = examples(name, self.split, self.questions, TRAINED)
         modes, weights = list(self.weights), list(self.weights.values())

@@ -22,6 +22,9 @@ class Gradients:
         parameters: those that have gradients.
         device: where to compute.
         enabled: whether to capture at all.
+
+    Attributes:
+        flat: all gradients, float32.
     """
 
     def __init__(
@@ -34,11 +37,11 @@ class Gradients:
         self._losses = losses
         self._device = device
         self.enabled = enabled and device.type == "cuda"
-        # At addresses that stay, so that all graphs and the optimizer share them.
-        self._gradients = []
-        for parameter in parameters:
-            parameter.grad = torch.zeros_like(parameter)
-            self._gradients.append(parameter.grad)
+        # In one tensor whose address stays, so that all graphs and the optimizer share it.
+        owned = list(parameters)
+        self.flat = torch.zeros(sum(p.numel() for p in owned), device=device)
+        for parameter, part in zip(owned, self.flat.split([p.numel() for p in owned]), strict=True):
+            parameter.grad = part.view_as(parameter)
         self._pool = torch.cuda.graph_pool_handle() if self.enabled else None
         self._captured: dict[
             tuple[torch.Size, ...],
@@ -65,7 +68,7 @@ class Gradients:
         return outputs
 
     def _run(self, tensors: Iterable[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        torch._foreach_zero_(self._gradients)
+        self.flat.zero_()
         losses = self._losses(*tensors)
         losses[0].backward()
         return tuple(x.detach() for x in losses)

@@ -2,10 +2,11 @@
 
     python train.py MODEL --output adapter --minutes 6
 
-Training stops by the clock, and the learning rate falls to zero by then, so that the same command
-uses whatever GPU there is. Two losses: cross entropy of the answers, and the KL divergence from
-the base model on ordinary text (package descriptions, and text that the base model writes), which
-keeps ordinary prompts as they were.
+Under ``torchrun --nproc-per-node N train.py ...`` several GPUs train together, each on batches of
+its own. Training stops by the clock, and the learning rate falls to zero by then, so that the same
+command uses whatever GPU there is. Two losses: cross entropy of the answers, and the KL divergence
+from the base model on ordinary text (package descriptions, and text that the base model writes),
+which keeps ordinary prompts as they were.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
 import time
 from pathlib import Path
@@ -38,6 +40,7 @@ from model import (
 )
 from peft.helpers import disable_input_dtype_casting
 from prompts import chat_markup
+from ranks import Ranks
 from torch.utils.data import DataLoader
 
 MODES: dict[Mode, float] = {"full": 0.3, "none": 0.35, "sink": 0.35}
@@ -116,13 +119,17 @@ def look(
 
 
 def train(arguments: argparse.Namespace) -> None:
-    torch.manual_seed(arguments.seed)
-    random.seed(arguments.seed)
+    """Train and save an adapter, together with other processes where ``torchrun`` started some."""
+    ranks = Ranks()
+    torch.manual_seed(arguments.seed + ranks.rank)
+    random.seed(arguments.seed + ranks.rank)
     torch.set_float32_matmul_precision("high")
     arguments.output.mkdir(parents=True, exist_ok=True)
-    log = (arguments.output / "log.jsonl").open("w")
+    log = (arguments.output / "log.jsonl" if ranks.is_first else Path(os.devnull)).open("w")
 
     def report(**fields: Any) -> None:
+        if not ranks.is_first:
+            return
         line = json.dumps(fields)
         print(line, flush=True)
         print(line, file=log, flush=True)
@@ -132,13 +139,14 @@ def train(arguments: argparse.Namespace) -> None:
     # Workers start before the GPU is touched, since they are forked.
     loader = iter(
         DataLoader(
-            TrainingBatches(encoder, arguments.seed, arguments.tokens, MODES),
+            TrainingBatches(encoder, arguments.seed, arguments.tokens, MODES, rank=ranks.rank),
             batch_size=None,
             num_workers=arguments.workers,
             prefetch_factor=4 if arguments.workers else None,
         )
     )
     first = next(loader)
+    ranks.connect()
     dtype = torch.bfloat16
     base = load_base(arguments.model, dtype)
     device = next(base.parameters()).device
@@ -147,7 +155,7 @@ def train(arguments: argparse.Namespace) -> None:
     num_prose = len(blocks)
     blocks += own_texts(base, tokenizer, arguments.own_texts, arguments.text_length)
     report(event="text", prose=num_prose, own=len(blocks) - num_prose, s=time.monotonic() - started)
-    regulariser = Regulariser(blocks, arguments.text_batch, arguments.seed)
+    regulariser = Regulariser(blocks, arguments.text_batch, arguments.seed + ranks.rank)
 
     if arguments.resume:
         model = continue_lora(base, arguments.resume)
@@ -155,6 +163,7 @@ def train(arguments: argparse.Namespace) -> None:
         model = add_lora(base, arguments.rank)
     model.train()
     parameters = [p for p in model.parameters() if p.requires_grad]
+    ranks.copy_from_first(*(p.data for p in parameters))
     optimizer = torch.optim.AdamW(
         parameters, lr=arguments.lr, betas=(0.9, 0.99), weight_decay=0.0,
         fused=device.type == "cuda",
@@ -179,6 +188,7 @@ def train(arguments: argparse.Namespace) -> None:
         share = elapsed / limit
         if arguments.steps:
             share = max(share, step / arguments.steps)
+        share = ranks.of_first(share)
         if share >= 1:
             break
         batch = first if step == 0 else next(loader)
@@ -191,6 +201,7 @@ def train(arguments: argparse.Namespace) -> None:
         rows = taught_rows(batch, room[batch.input_ids.shape])
         with disable_input_dtype_casting(model):
             _, answers, kl = gradients(*map(torch.as_tensor, batch), *rows, regulariser.draw())
+        ranks.average(gradients.flat)
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         step += 1
@@ -201,7 +212,7 @@ def train(arguments: argparse.Namespace) -> None:
                 prompts=len(batch.input_ids), length=batch.input_ids.shape[1],
                 graphs=gradients.enabled,
             )  # fmt: skip
-        if share >= next_look and arguments.look:
+        if share >= next_look and arguments.look and ranks.is_first:
             pause = time.monotonic()
             next_look += 1 / arguments.looks
             with torch.autocast(device.type, dtype), disable_input_dtype_casting(model):
@@ -210,7 +221,9 @@ def train(arguments: argparse.Namespace) -> None:
                         event="look", step=step, mode=mode, **look(model, batches, device, dtype)
                     )
             paused += time.monotonic() - pause
-    save_adapter(model, arguments.output)
+    if ranks.is_first:
+        save_adapter(model, arguments.output)
+    ranks.wait()
     report(event="end", step=step, s=round(time.monotonic() - started, 1))
 
 
