@@ -12,7 +12,6 @@ run in this process, one after the other.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import random
 import subprocess
@@ -25,6 +24,7 @@ from statistics import median
 from typing import Any
 
 from common import RESULTS, record
+from profiling import prompt_timeline, trace, waits
 
 DOCUMENTS, DOCUMENT_TOKENS, QUESTION_TOKENS = 20, 512, 64
 DECODE_REQUESTS, DECODE_POOL = 48, 40
@@ -49,6 +49,8 @@ LLAMA_3_8B = {
     "eos_token_id": 128001,
 }
 MAX_REQUESTS = 64
+Prompt = tuple[list[list[int]], list[int]]
+"""Documents and question."""
 ENGINE: dict[str, Any] = {
     "load_format": "dummy",
     "skip_tokenizer_init": True,
@@ -88,9 +90,7 @@ class Leg:
         self.engine = engine
         self.lazy = lazy
 
-    def generate(
-        self, prompts: Sequence[tuple[list[list[int]], list[int]]], max_new_tokens: int
-    ) -> tuple[float, list[Any]]:
+    def generate(self, prompts: Sequence[Prompt], max_new_tokens: int) -> tuple[float, list[Any]]:
         """Send prompts of (documents, question) together; seconds until all are answered."""
         request: dict[str, Any] = {
             "input_ids": [
@@ -111,7 +111,7 @@ class Leg:
         outputs = self.engine.generate(**request)
         return time.perf_counter() - start, outputs
 
-    def ttft(self, prompt: Callable[[], tuple[list[list[int]], list[int]]]) -> list[float]:
+    def ttft(self, prompt: Callable[[], Prompt]) -> list[float]:
         """Milliseconds to the first token, of prompts sent one by one."""
         times = []
         for _ in range(REPEATS + 2):
@@ -119,7 +119,7 @@ class Leg:
             times.append(seconds * 1e3)
         return times[2:]
 
-    def decode(self, prompts: Sequence[tuple[list[list[int]], list[int]]]) -> float:
+    def decode(self, prompts: Sequence[Prompt]) -> float:
         """Milliseconds per step of a steady batch."""
         self.generate(prompts, 1)
         short = min(self.generate(prompts, 32)[0] for _ in range(2))
@@ -127,30 +127,15 @@ class Leg:
         return (long - short) / 128 * 1e3
 
 
-HOST_WAITS = (
-    "cudaDeviceSynchronize",
-    "cudaEventSynchronize",
-    "cudaMemcpy",
-    "cudaStreamSynchronize",
-)
-"""Calls in which the host waits for the device."""
+def timeline(leg: Leg, prompt: Callable[[], Prompt]) -> dict[str, float]:
+    """Where the time of a prompt goes, of some sent one by one under the profiler."""
 
+    def work() -> None:
+        for _ in range(REPEATS):
+            leg.generate([prompt()], 1)
+            time.sleep(0.1)
 
-def waits_per_step(
-    leg: Leg, prompts: Sequence[tuple[list[list[int]], list[int]]]
-) -> dict[str, float]:
-    """Waits of the scheduler for the device, by call and decoding step, from the profiler."""
-    with tempfile.TemporaryDirectory() as folder:
-        leg.engine.start_profile(
-            output_dir=folder, activities=["CPU", "GPU"], with_stack=False, record_shapes=False
-        )
-        leg.generate(prompts, PROFILED_STEPS)
-        leg.engine.stop_profile()
-        (trace,) = Path(folder).rglob("*.trace.json.gz")
-        with gzip.open(trace, "rt") as file:
-            events = json.load(file)["traceEvents"]
-    names = [e["name"] for e in events if e.get("cat") == "cuda_runtime"]
-    return {name: names.count(name) / PROFILED_STEPS for name in HOST_WAITS}
+    return prompt_timeline(trace(leg.engine, work))
 
 
 def run_leg(lazy: bool, model: str, quick: bool) -> dict[str, Any]:
@@ -173,7 +158,10 @@ def run_leg(lazy: bool, model: str, quick: bool) -> dict[str, Any]:
     pool = work.documents(DECODE_POOL)
     prompts = [(work.shuffled(pool, DOCUMENTS), work.question()) for _ in range(DECODE_REQUESTS)]
     figures["decode_step"] = leg.decode(prompts)
-    figures["waits_per_step"] = waits_per_step(leg, prompts)
+    events = trace(engine, lambda: leg.generate(prompts, PROFILED_STEPS))
+    figures["waits_per_step"] = waits(events, PROFILED_STEPS)
+    warm = work.shuffled if lazy else lambda given, _: given
+    figures["timeline"] = timeline(leg, lambda: (warm(documents, DOCUMENTS), work.question()))
     plain = [([], work.tokens(1024)) for _ in range(256)]
     leg.lazy = False
     leg.generate(plain[:64], 8)
@@ -201,10 +189,17 @@ def compare(stock: dict[str, Any], lazy: dict[str, Any], folder: Path, commit: s
             sum(stock["waits_per_step"].values()),
             "calls/step",
         ),
+        (
+            "ttft_warm_device",
+            lazy["timeline"]["device"],
+            stock["timeline"]["device"],
+            "ms",
+        ),
     ]
     print(f"{'figure':28s}{'lazy':>10s}{'stock':>10s}{'ratio':>8s}")
     for figure, value, baseline, unit in rows:
-        result = record(figure, value, baseline, unit, folder, commit=commit)
+        more = {"lazy": lazy["timeline"], "stock": stock["timeline"]} if "device" in figure else {}
+        result = record(figure, value, baseline, unit, folder, commit=commit, **more)
         print(f"{figure:28s}{value:10.2f}{baseline:10.2f}{result['ratio']:8.3f} {unit}")
 
 

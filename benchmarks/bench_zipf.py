@@ -42,11 +42,17 @@ POINTS = (
     (0.1, 0.0),
 )
 """KV budget, as a share of the pool, and alpha; those of the recorded figures first."""
+FIGURES = (
+    ("zipf21_throughput_vs_block_10pct", "block", (0.1, 2.1)),
+    ("zipf11_throughput_vs_stock", "stock", (1.0, 1.1)),
+    ("zipf21_throughput_vs_stock", "stock", (1.0, 2.1)),
+)
+"""What is recorded: name, the leg that the lazy one is compared with, point."""
 NUM_DOCUMENTS, DOCUMENT_TOKENS, PER_REQUEST = 100, 2048, 5
 QUESTION_TOKENS, ANSWER_TOKENS = 64, 64
 CONCURRENCY = MAX_REQUESTS
 WARM_SECONDS, MEASURE_SECONDS, MAX_SECONDS, DRAIN_SECONDS = 4.0, 5.0, 120.0, 60.0
-LEGS = ("lazy", "stock", "block")
+LEGS = ("lazy", "block", "stock")
 
 
 class Traffic:
@@ -158,7 +164,12 @@ def wait_until_flushed(engine: Any) -> None:
     raise SystemExit("the engine does not become idle")
 
 
-def run_leg(leg: str, model: str, first: int) -> list[dict[str, Any]]:
+def points_of(leg: str, recorded_only: bool) -> list[tuple[float, float]]:
+    needed = [point for _, baseline, point in FIGURES if leg in ("lazy", baseline)]
+    return [point for point in POINTS if not recorded_only or point in needed]
+
+
+def run_leg(leg: str, model: str, recorded_only: bool) -> list[dict[str, Any]]:
     import sglang
 
     settings: dict[str, Any] = {}
@@ -176,7 +187,7 @@ def run_leg(leg: str, model: str, first: int) -> list[dict[str, Any]]:
     capacity = engine.get_server_info()["max_total_num_tokens"]
     print(f"{leg}: {capacity} tokens, started in {time.perf_counter() - start:.0f} s", flush=True)
     points = []
-    for budget, alpha in POINTS[:first]:
+    for budget, alpha in points_of(leg, recorded_only):
         Path(os.environ["BENCH_TOKEN_BUDGET"]).write_text(str(int(capacity * budget)))
         wait_until_flushed(engine)
         figures = measure(engine, alpha, marked=leg != "stock")
@@ -186,7 +197,7 @@ def run_leg(leg: str, model: str, first: int) -> list[dict[str, Any]]:
     return points
 
 
-def start_leg(leg: str, first: int) -> list[dict[str, Any]]:
+def start_leg(leg: str, recorded_only: bool) -> list[dict[str, Any]]:
     """A leg in a process of its own, with block_attention/ installed as a plugin there."""
     with tempfile.TemporaryDirectory() as scratch:
         info = Path(scratch) / "block_attention-0.dist-info"
@@ -202,7 +213,8 @@ def start_leg(leg: str, first: int) -> list[dict[str, Any]]:
             "BENCH_TOKEN_BUDGET": str(Path(scratch) / "budget"),
             "BENCH_BLOCK_ATTENTION": str(int(leg == "block")),
         }
-        command = [sys.executable, __file__, "--leg", leg, "--first", str(first)]
+        command = [sys.executable, __file__, "--leg", leg]
+        command += ["--recorded"] if recorded_only else []
         run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert run.stdout is not None
         points = []
@@ -219,33 +231,35 @@ def start_leg(leg: str, first: int) -> list[dict[str, Any]]:
 def write(points: list[dict[str, Any]], folder: Path, commit: str | None) -> None:
     at = {(p["leg"], p["budget"], p["alpha"]): p["requests_per_second"] for p in points}
 
-    def figure(name: str, baseline: str, budget: float, alpha: float) -> None:
-        value, other = at["lazy", budget, alpha], at[baseline, budget, alpha]
-        result = record(name, value, other, "requests/s", folder, commit=commit, kv_budget=budget)
-        print(f"{name:36s}{value:10.2f}{other:10.2f}{result['ratio']:8.2f}")
-
-    figure("zipf11_throughput_vs_stock", "stock", 1.0, 1.1)
-    figure("zipf21_throughput_vs_stock", "stock", 1.0, 2.1)
-    figure("zipf21_throughput_vs_block_10pct", "block", 0.1, 2.1)
+    for name, baseline, (budget, alpha) in FIGURES:
+        value, other = (at.get((leg, budget, alpha)) for leg in ("lazy", baseline))
+        if value and other:
+            more = {"commit": commit, "kv_budget": budget}
+            ratio = record(name, value, other, "requests/s", folder, **more)["ratio"]
+            print(f"{name:36s}{value:10.2f}{other:10.2f}{ratio:8.2f}", flush=True)
     (folder / "zipf_points.json").write_text(json.dumps(points, indent=1) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--leg", choices=LEGS)
-    parser.add_argument("--first", type=int, default=len(POINTS), help="points of POINTS")
+    parser.add_argument(
+        "--recorded", action="store_true", help="only the points of the recorded figures"
+    )
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--commit", help="recorded where the tree is no repository")
     args = parser.parse_args()
     if args.leg:
         with tempfile.TemporaryDirectory() as model:
             (Path(model) / "config.json").write_text(json.dumps(LLAMA_3_8B))
-            points = run_leg(args.leg, model, args.first)
+            points = run_leg(args.leg, model, args.recorded)
         print("FIGURES " + json.dumps(points), flush=True)
         return
-    points = [point for leg in LEGS for point in start_leg(leg, args.first)]
     args.out.mkdir(parents=True, exist_ok=True)
-    write(points, args.out, args.commit)
+    points: list[dict[str, Any]] = []
+    for leg in LEGS:
+        points += start_leg(leg, args.recorded)
+        write(points, args.out, args.commit)
 
 
 if __name__ == "__main__":
