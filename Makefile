@@ -6,10 +6,11 @@ STAMP := $(VENV)/.installed
 TYPECHECK := build/typecheck
 
 .DEFAULT_GOAL := help
-.PHONY: help env model demo examples test soak fuzz lint format docs docs-serve clean distclean
+.PHONY: help env model tuned-model demo examples test soak fuzz lint format docs docs-serve
+.PHONY: clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 env: $(STAMP) ## create .venv with SGLang and everything else (several GB)
 
@@ -37,7 +38,10 @@ $(STAMP): pyproject.toml
 model: $(STAMP) ## make the 135M model of the demo and the tests (downloads 93 MB once)
 	$(BIN)/python examples/prepare_model.py
 
-demo: model ## serve it and ask questions about documents, with and without reuse
+tuned-model: model ## the same with the adapter of examples/block_finetune, for the demo
+	HF_HUB_OFFLINE=1 $(BIN)/python examples/prepare_model.py --tuned
+
+demo: tuned-model ## serve it and ask questions about documents, with and without reuse
 	HF_HUB_OFFLINE=1 $(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 examples: model ## serve it and ask it from every client: OpenAI, Anthropic, LangChain, ...
@@ -64,7 +68,7 @@ lint: $(STAMP) ## ruff and mypy
 	@ln -s $(CURDIR)/kernels/ops $(TYPECHECK)/sglang_lazy/kernels
 	@ln -s $(CURDIR)/patches $(TYPECHECK)/sglang_lazy/patches
 	MYPYPATH=$(TYPECHECK) $(BIN)/mypy -p sglang_lazy
-	MYPYPATH=$(TYPECHECK):examples $(BIN)/mypy examples/*.py
+	MYPYPATH=$(TYPECHECK):examples:examples/block_finetune $(BIN)/mypy examples/*.py
 	MYPYPATH=$(TYPECHECK):examples/block_finetune $(BIN)/mypy examples/block_finetune/*.py
 
 format: $(STAMP) ## sort imports and format

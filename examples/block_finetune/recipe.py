@@ -4,7 +4,7 @@
 
 Takes the options of ``train.py``. Writes the adapter with its log, ``results.json`` with every
 answer, and ``quality_<mode>.json`` for each mode beside full attention. The questions are made in
-other processes while the model trains.
+other processes while the model trains. Under ``torchrun`` several GPUs share the work.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from generate import evaluation_set
 from model import load_base, load_tokenizer, merged, negative_log_likelihood
 from prompts import PromptBuilder, encode
 from questions import KINDS, contains_answer, is_right
+from ranks import Ranks
 from train import parser as train_parser
 from train import train
 
@@ -99,6 +100,11 @@ def evaluate(
     return result
 
 
+def _named(argument: str) -> str:
+    """An argument as a record shows it: of an absolute path only the name."""
+    return Path(argument).name if argument.startswith("/") else argument
+
+
 def write_records(result: dict[str, Any], folder: Path, commit: str) -> None:
     """``quality_<mode>.json`` for each mode but full attention."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -115,8 +121,9 @@ def write_records(result: dict[str, Any], folder: Path, commit: str) -> None:
             "nll_ordinary_text": result["nll"],
             "model": result["model"],
             "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+            "gpus": Ranks().size,
             "commit": commit,
-            "command": shlex.join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
+            "command": shlex.join(["python", Path(sys.argv[0]).name, *map(_named, sys.argv[1:])]),
         }
         (folder / f"quality_{mode}.json").write_text(json.dumps(record, indent=2) + "\n")
 
@@ -139,14 +146,28 @@ def main() -> None:
     parser.add_argument("--commit", default=current_commit(), help="commit to record")
     arguments = parser.parse_args()
     started = time.monotonic()
+    ranks = Ranks()
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         jobs = {
-            k: pool.apply_async(questions, (arguments.model, k, arguments.per_kind)) for k in KINDS
+            k: pool.apply_async(questions, (arguments.model, k, arguments.per_kind))
+            for k in KINDS[ranks.rank :: ranks.size]
         }
         train(arguments)
         print(f"trained after {time.monotonic() - started:.0f} s", flush=True)
         made = {kind: job.get() for kind, job in jobs.items()}
     result = evaluate(arguments.model, arguments.output, made, arguments.batch)
+    if ranks.size > 1:
+        parts = [arguments.output / f"part-{rank}.json" for rank in range(ranks.size)]
+        parts[ranks.rank].write_text(json.dumps(result["modes"]))
+        ranks.wait()
+        if not ranks.is_first:
+            return
+        found = [json.loads(part.read_text()) for part in parts]
+        result["modes"] = {
+            mode: {k: found[i % ranks.size][mode][k] for i, k in enumerate(KINDS)} for mode in MODES
+        }
+        for part in parts:
+            part.unlink()
     result["model"] = Path(arguments.model).name
     (arguments.output / "results.json").write_text(json.dumps(result))
     if arguments.records:

@@ -2,10 +2,11 @@
 
     python train.py MODEL --output adapter --minutes 6
 
-Training stops by the clock, and the learning rate falls to zero by then, so that the same command
-uses whatever GPU there is. Two losses: cross entropy of the answers, and the KL divergence from
-the base model on ordinary text (package descriptions, and text that the base model writes), which
-keeps ordinary prompts as they were.
+Under ``torchrun --nproc-per-node N train.py ...`` several GPUs train together, each on batches of
+its own. Training stops by the clock, and the learning rate falls to zero by then, so that the same
+command uses whatever GPU there is. Two losses: cross entropy of the answers, and the KL divergence
+from the base model on ordinary text (package descriptions, and text that the base model writes),
+which keeps ordinary prompts as they were.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
 import time
 from pathlib import Path
@@ -21,42 +23,49 @@ from typing import Any
 import general_text
 import torch
 from data import Encoder, TrainingBatches
-from dense import Dense, Mode, collate
+from dense import IGNORED, Dense, Mode, collate
 from generate import examples
+from graphs import Gradients
 from model import (
     add_lora,
     answer_logits,
     answer_loss,
+    continue_lora,
     drift,
     load_base,
     load_tokenizer,
     save_adapter,
+    taught_rows,
     to_device,
 )
 from peft.helpers import disable_input_dtype_casting
 from prompts import chat_markup
+from ranks import Ranks
 from torch.utils.data import DataLoader
 
 MODES: dict[Mode, float] = {"full": 0.3, "none": 0.35, "sink": 0.35}
 
 
 def own_texts(model: Any, tokenizer: Any, count: int, length: int) -> list[list[int]]:
-    """Text that the base model writes: chats from the template, and free prose."""
+    """Texts of ``length`` tokens that the base model writes: 70% chats, 30% free prose."""
     device = next(model.parameters()).device
     before, _ = chat_markup(tokenizer)
     chat = tokenizer(before, add_special_tokens=False)["input_ids"]
     prose = [tokenizer.unk_token_id or tokenizer.bos_token_id]
-    texts: list[list[int]] = []
-    for prompt, share in ((chat, 0.7), (prose, 0.3)):
-        number = max(1, int(count * share))
-        ids = torch.tensor([prompt] * number, device=device)
-        output = model.generate(
-            ids, attention_mask=torch.ones_like(ids), do_sample=True, top_k=0, top_p=0.97,
-            max_new_tokens=length - len(prompt), min_new_tokens=length - len(prompt),
-            eos_token_id=None, pad_token_id=tokenizer.pad_token_id,
-        )  # fmt: skip
-        texts += output.tolist()
-    return texts
+    num_chats = max(1, int(count * 0.7))
+    # All in one batch, padded on the left; what is behind ``length`` is cut off.
+    padding = len(chat) - len(prose)
+    prompts = [chat] * num_chats
+    prompts += [[tokenizer.pad_token_id] * padding + prose] * max(1, count - num_chats)
+    ids = torch.tensor(prompts, device=device)
+    mask = torch.ones_like(ids)
+    mask[num_chats:, :padding] = 0
+    output = model.generate(
+        ids, attention_mask=mask, do_sample=True, top_k=0, top_p=0.97, max_new_tokens=length - 1,
+        min_new_tokens=length - 1, eos_token_id=None, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    texts = output.tolist()
+    return [t[:length] for t in texts[:num_chats]] + [t[padding:] for t in texts[num_chats:]]
 
 
 class Regulariser:
@@ -110,13 +119,17 @@ def look(
 
 
 def train(arguments: argparse.Namespace) -> None:
-    torch.manual_seed(arguments.seed)
-    random.seed(arguments.seed)
+    """Train and save an adapter, together with other processes where ``torchrun`` started some."""
+    ranks = Ranks()
+    torch.manual_seed(arguments.seed + ranks.rank)
+    random.seed(arguments.seed + ranks.rank)
     torch.set_float32_matmul_precision("high")
     arguments.output.mkdir(parents=True, exist_ok=True)
-    log = (arguments.output / "log.jsonl").open("w")
+    log = (arguments.output / "log.jsonl" if ranks.is_first else Path(os.devnull)).open("w")
 
     def report(**fields: Any) -> None:
+        if not ranks.is_first:
+            return
         line = json.dumps(fields)
         print(line, flush=True)
         print(line, file=log, flush=True)
@@ -126,13 +139,14 @@ def train(arguments: argparse.Namespace) -> None:
     # Workers start before the GPU is touched, since they are forked.
     loader = iter(
         DataLoader(
-            TrainingBatches(encoder, arguments.seed, arguments.tokens, MODES),
+            TrainingBatches(encoder, arguments.seed, arguments.tokens, MODES, rank=ranks.rank),
             batch_size=None,
             num_workers=arguments.workers,
             prefetch_factor=4 if arguments.workers else None,
         )
     )
     first = next(loader)
+    ranks.connect()
     dtype = torch.bfloat16
     base = load_base(arguments.model, dtype)
     device = next(base.parameters()).device
@@ -141,12 +155,29 @@ def train(arguments: argparse.Namespace) -> None:
     num_prose = len(blocks)
     blocks += own_texts(base, tokenizer, arguments.own_texts, arguments.text_length)
     report(event="text", prose=num_prose, own=len(blocks) - num_prose, s=time.monotonic() - started)
-    regulariser = Regulariser(blocks, arguments.text_batch, arguments.seed)
+    regulariser = Regulariser(blocks, arguments.text_batch, arguments.seed + ranks.rank)
 
-    model = add_lora(base, arguments.rank)
+    if arguments.resume:
+        model = continue_lora(base, arguments.resume)
+    else:
+        model = add_lora(base, arguments.rank)
     model.train()
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=arguments.lr, betas=(0.9, 0.99), weight_decay=0.0)
+    ranks.copy_from_first(*(p.data for p in parameters))
+    optimizer = torch.optim.AdamW(
+        parameters, lr=arguments.lr, betas=(0.9, 0.99), weight_decay=0.0,
+        fused=device.type == "cuda",
+    )  # fmt: skip
+
+    def losses(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        *batch, rows, labels, text = tensors
+        with torch.autocast(device.type, dtype, cache_enabled=False):
+            answers = answer_loss(model, Dense(*batch), rows, labels, dtype)  # type: ignore[arg-type]
+            kl = drift(model, text, dtype)
+            return answers + arguments.kl_weight * kl, answers, kl
+
+    gradients = Gradients(losses, parameters, device, arguments.graphs)
+    room: dict[tuple[int, ...], int] = {}
     looks = {m: held_out_batches(encoder, m, arguments.look, 32) for m in MODES}
     report(event="start", parameters=sum(p.numel() for p in parameters), device=str(device))
 
@@ -157,31 +188,31 @@ def train(arguments: argparse.Namespace) -> None:
         share = elapsed / limit
         if arguments.steps:
             share = max(share, step / arguments.steps)
+        share = ranks.of_first(share)
         if share >= 1:
             break
-        batch = to_device(first if step == 0 else next(loader), device)
+        batch = first if step == 0 else next(loader)
         lr = arguments.lr * min(1, (step + 1) / 40) * 0.5 * (1 + math.cos(math.pi * share))
         for group in optimizer.param_groups:
             group["lr"] = lr
-        with (
-            torch.autocast(device.type, dtype),
-            disable_input_dtype_casting(model),
-        ):
-            answers = answer_loss(model, batch, dtype)
-            kl = drift(model, regulariser.draw().to(device))
-            loss = answers + arguments.kl_weight * kl
-        loss.backward()
+        taught = int((torch.as_tensor(batch.labels) != IGNORED).sum())
+        if taught > room.get(batch.input_ids.shape, 0):
+            room[batch.input_ids.shape] = -(-taught * 5 // 4 // 256) * 256
+        rows = taught_rows(batch, room[batch.input_ids.shape])
+        with disable_input_dtype_casting(model):
+            _, answers, kl = gradients(*map(torch.as_tensor, batch), *rows, regulariser.draw())
+        ranks.average(gradients.flat)
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
         step += 1
         if step % arguments.log_every == 0 or step == 1:
             report(
                 event="step", step=step, s=round(elapsed, 1), lr=round(lr, 6),
                 loss=round(answers.item(), 4), kl=round(kl.item(), 5),
                 prompts=len(batch.input_ids), length=batch.input_ids.shape[1],
+                graphs=gradients.enabled,
             )  # fmt: skip
-        if share >= next_look and arguments.look:
+        if share >= next_look and arguments.look and ranks.is_first:
             pause = time.monotonic()
             next_look += 1 / arguments.looks
             with torch.autocast(device.type, dtype), disable_input_dtype_casting(model):
@@ -190,7 +221,9 @@ def train(arguments: argparse.Namespace) -> None:
                         event="look", step=step, mode=mode, **look(model, batches, device, dtype)
                     )
             paused += time.monotonic() - pause
-    save_adapter(model, arguments.output)
+    if ranks.is_first:
+        save_adapter(model, arguments.output)
+    ranks.wait()
     report(event="end", step=step, s=round(time.monotonic() - started, 1))
 
 
@@ -201,10 +234,12 @@ def parser(add_help: bool = True) -> argparse.ArgumentParser:
     add("--output", type=Path, required=True, help="folder for the adapter and the log")
     add("--minutes", type=float, default=6.0, help="time of the training loop")
     add("--steps", type=int, default=0, help="stop after so many steps, if that is earlier")
+    add("--resume", type=Path, help="adapter to continue with (default: a new one)")
     add("--rank", type=int, default=16)
     add("--lr", type=float, default=1e-3)
     add("--tokens", type=int, default=24576, help="tokens of a batch, padding included")
-    add("--kl-weight", type=float, default=1.0, help="weight of the KL divergence on ordinary text")
+    add("--graphs", action=argparse.BooleanOptionalAction, default=True, help="use CUDA graphs")
+    add("--kl-weight", type=float, default=0.3, help="weight of the KL divergence on ordinary text")
     add("--text-batch", type=int, default=8, help="blocks of ordinary text a step")
     add("--text-length", type=int, default=256, help="tokens of such a block")
     add("--own-texts", type=int, default=1024, help="texts that the base model writes first")

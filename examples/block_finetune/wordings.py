@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from own_wordings import OWN
+from train_wordings import MORE_FILLERS, MORE_PHRASES, questions, statements
 
 
 class Wording(NamedTuple):
@@ -382,6 +383,12 @@ OWN_WORDINGS: dict[str, Wording] = {
     for name, s in OWN.items()
 }
 
+for _name, _wording in (WORDINGS | OWN_WORDINGS).items():
+    _wording.statements["train"] += statements(_name)
+    _wording.questions["train"] += questions(_name)
+    if _name in MORE_PHRASES:
+        _wording.noun_phrases["train"] += MORE_PHRASES[_name]
+
 MAKER_AND_YEAR: dict[str, list[str]] = {
     "train": [
         "{S} was {pp} by {title}{V} in {Y}.",
@@ -403,6 +410,12 @@ LEADS = (
     "Everybody agrees that",
     "A sign says that",
     "One should know that",
+    "Travellers report that",
+    "The old guide tells us that",
+    "It is well known that",
+    "Of course,",
+    "By the way,",
+    "Today we know that",
 )
 
 FILLERS: dict[str, list[str]] = {
@@ -431,6 +444,7 @@ FILLERS: dict[str, list[str]] = {
         "Children come in free.",
         "It has been on a stamp since {year}.",
         "Critics have called it dull; others love it.",
+        *MORE_FILLERS,
     ],
     "test": [
         "Opinions about it differ a great deal.",

@@ -163,9 +163,9 @@ def write_document(
         facts = [(n, v) for n, v in facts if n not in ("maker", "year")]
     for name, value in facts:
         sentence = _state(rng, thing, thing.attribute(name), value, split, not sentences)
-        if split == "train" and rng.random() < 0.08:
+        if split == "train" and rng.random() < 0.15:
             sentence = f"{rng.choice(LEADS)} {_lower(sentence, thing)}"
-        _append(rng, sentences, sentence, thing)
+        _append(rng, sentences, sentence, thing, split)
         if rng.random() < 0.4:
             filler = rng.choice(FILLERS[split])
             person, town = "", ""
@@ -204,8 +204,14 @@ def _lower(sentence: str, thing: Thing) -> str:
     return sentence if keeps else sentence[0].lower() + sentence[1:]
 
 
-def _append(rng: random.Random, sentences: list[str], sentence: str, thing: Thing) -> None:
-    """Add a sentence, sometimes joined to the last one by "and" where both begin alike."""
+def _append(
+    rng: random.Random, sentences: list[str], sentence: str, thing: Thing, split: Split
+) -> None:
+    """Add a sentence, sometimes joined to the last one where both begin alike.
+
+    By "and"; in training also with the last one as a relative clause: "The bridge, which is 90
+    metres long, was opened in 1902."
+    """
     name = thing.name[0].upper() + thing.name[1:]
     heads = [f"{n} " for n in (name, *thing.category.short)]
     last = sentences[-1] if sentences else ""
@@ -216,9 +222,16 @@ def _append(rng: random.Random, sentences: list[str], sentence: str, thing: Thin
         and " and " not in x
         for x in (last, sentence)
     )
-    if joinable and rng.random() < 0.4:
+    way = rng.random() if joinable else 1.0
+    if way < 0.4:
         head = next(h for h in heads if sentence.startswith(h))
         sentences[-1] = f"{last.removesuffix('.')} and {sentence.removeprefix(head)}"
+    elif way < 0.7 and split == "train" and not last.startswith("It "):
+        subject = next(h for h in heads if last.startswith(h))
+        head = next(h for h in heads if sentence.startswith(h))
+        pronoun = "who" if thing.category.noun == "person" else "which"
+        clause = last.removeprefix(subject).removesuffix(".")
+        sentences[-1] = f"{subject.rstrip()}, {pronoun} {clause}, {sentence.removeprefix(head)}"
     else:
         sentences.append(sentence)
 

@@ -58,6 +58,20 @@ def test_loss_falls(adapter: Path) -> None:
     assert sum(losses[-5:]) / 5 < sum(losses[:5]) / 5 - 0.5
 
 
+def test_training_continues_with_an_adapter(tiny_dir: Path, adapter: Path, tmp_path: Path) -> None:
+    """The first batch of a continued run, before anything is learned from it."""
+    options = (
+        "--steps 1 --minutes 10 --tokens 1800 --text-batch 1 --text-length 32 --own-texts 4 "
+        "--workers 0 --look 0 --kl-weight 0"
+    )
+    arguments = [str(tiny_dir), "--output", str(tmp_path), "--resume", str(adapter)]
+    train(parser().parse_args([*arguments, *options.split()]))
+    losses = [line["loss"] for line in log(adapter, "step")]
+    (continued,) = log(tmp_path, "step")
+    assert continued["loss"] < losses[0] - 0.5
+    assert continued["prompts"] >= 1 and not continued["graphs"]
+
+
 def test_log_says_how_held_out_questions_fare(adapter: Path) -> None:
     looks = log(adapter, "look")
     assert {line["mode"] for line in looks} == {"full", "none", "sink"}
