@@ -85,8 +85,7 @@ def generate(draw: st.DrawFn) -> tuple[str, Body]:
             priority=st.integers(-3, 3),
             return_hidden_states=st.booleans(),
             session_params=st.just({"id": "s"}),
-            # Not token_ids_logprob: ids out of range crash SGLang's scheduler, documents or
-            # none (sgl-project/sglang#34719).
+            token_ids_logprob=st.lists(st.integers(-1, 60_000), max_size=3),
         )
     )
     params = draw(optional(n=st.integers(1, 2), custom_params=ANYTHING, stop=TEXT))

@@ -108,9 +108,9 @@ UNSAFE = (
     "session_id", "custom_logit_processor", "disagg_prefill_dp_rank", "data_parallel_rank",
     "routed_dp_rank", "previous_response_id", "background", "store", "http_worker_ipc",
     "input_embeds", "positional_embed_overrides",
-    # Ids out of range crash SGLang's scheduler (sgl-project/sglang#34719).
-    "token_ids_logprob", "input_ids", "logit_bias", "multi_item_delimiter_indices",
-    # On a machine without CUDA, SGLang's grammars end its scheduler.
+    # Ids out of range crash SGLang's scheduler.
+    "input_ids", "logit_bias", "multi_item_delimiter_indices",
+    # Grammars of anything take SGLang long to compile.
     "regex", "ebnf", "json_schema", "response_format", "structural_tag", "tools", "tool_choice",
     "output_config", "output_format",
     # Set to what is fast.
