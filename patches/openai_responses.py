@@ -65,7 +65,7 @@ def _check(self: Any, request: Any, has_documents: bool) -> None:
         raise ValueError(
             "this model's messages are encoded without a chat template, which documents need"
         )
-    _, adapter = self._parse_model_parameter(request.model)
+    _, adapter = self._parse_model_parameter(request.model or "")
     if adapter is not None and self.tokenizer_manager.server_args.enable_lora:
         raise ValueError(
             f"SGLang's Responses API does not apply LoRA adapters: ask for {adapter} by chat "

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
+
+import numpy as np
 
 from sglang_lazy import compat
 from sglang_lazy.config import LazyConfig, config_of
@@ -144,6 +147,7 @@ def create_tokenized_object(
         if chunk_context == "sink" and not _has_sink_token(self):
             raise ValueError(NO_SINK_TOKEN)
         refuse_too_many(len(input_ids.document_spans))
+        _refuse_negative(tokenized.input_ids)
         if params.custom_params is not None and not has_params:
             raise ValueError("custom_params must be an object where a prompt has documents")
         link_tokens = input_ids.chunk_link_tokens
@@ -153,6 +157,13 @@ def create_tokenized_object(
         shape = PromptShape(len(input_ids), input_ids.document_spans, chunk_context, link_tokens)
         params.custom_params = {**(params.custom_params or {}), CUSTOM_PARAMS_KEY: shape.encode()}
     return tokenized
+
+
+def _refuse_negative(input_ids: array[int]) -> None:
+    """SGLang refuses ids beyond the vocabulary, but negative ones would end its scheduler."""
+    lowest = int(np.frombuffer(input_ids, np.int64).min())
+    if lowest < 0:
+        raise ValueError(f"input_ids contains {lowest}; token ids are not negative")
 
 
 def refuse_too_many(num_documents: int) -> None:

@@ -30,6 +30,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "spans overlap": ({"input_ids": IDS, "document_spans": [[0, 5], [4, 8]]}, "overlaps"),
     "span out of range": ({"input_ids": IDS, "document_spans": [[3, 99]]}, "past the prompt"),
     "span negative": ({"input_ids": IDS, "document_spans": [[-1, 3]]}, "document_spans[0]"),
+    "negative id": ({"input_ids": [*IDS[:-1], -1], "document_spans": [[0, 3]]}, "contains -1"),
     "span empty": ({"input_ids": IDS, "document_spans": [[3, 3]]}, "empty document"),
     "span reversed": ({"input_ids": IDS, "document_spans": [[5, 3]]}, "document_spans[0]"),
     "span at the end": ({"input_ids": IDS, "document_spans": [[3, 20]]}, "ends in a document"),

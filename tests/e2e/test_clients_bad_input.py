@@ -116,8 +116,9 @@ def test_completions(clients: Clients, fields: dict[str, Any], fault: str) -> No
         ({"input": [{"role": "user", "content": [document("")]}]}, "empty document"),
         ({"input": [{"role": "developer", "content": [document("x")]}]}, "put the documents into"),
         ({"input": "x", "documents": [""]}, "documents[0] is an empty document"),
+        ({"input": "x", "documents": ["x"], "model": None}, "model"),
     ],
-    ids=["empty", "developer", "documents"],
+    ids=["empty", "developer", "documents", "no model"],
 )
 def test_responses(clients: Clients, fields: dict[str, Any], fault: str) -> None:
     with pytest.raises(openai.BadRequestError) as error:
