@@ -48,7 +48,12 @@ def preempt_to_schedule(
         req.init_next_round_input(cache)
     if cache.should_wait(req):
         return False  # nobody is put back for a request that will not run
+    order = {running: i for i, running in enumerate(self.running_batch.reqs)}
+    num_before = len(self.preempt_list)
     preempted = original(self, req, *args, **kwargs)
     if preempted:
+        # SGLang goes through a set. Ranks of tensor parallelism must queue them alike.
+        latest = self.preempt_list[num_before:]
+        self.preempt_list[num_before:] = sorted(latest, key=order.__getitem__)
         cache.preempted = self.preempt_list
     return preempted

@@ -28,15 +28,15 @@ def add_request_to_queue(
 def get_new_batch_prefill(original: Callable[..., Any], self: Any, running_batch: Any) -> Any:
     """Requests that gave way to one of higher priority wait in the queue.
 
-    SGLang forgets them where the other one is not admitted after all: its estimate of what
-    must be given up knows nothing of detached tokens, nor of prompts that are new.
+    SGLang forgets them where nobody is admitted after all: its estimate of what must be given
+    up knows nothing of detached tokens, nor of prompts that are new. Where somebody is, it has
+    put them back, or refused them since the queue is full.
     """
     plan = original(self, running_batch)
-    if isinstance(self.tree_cache, LazyPrefixCache) and (put_back := self.tree_cache.preempted):
-        self.tree_cache.preempted = ()
-        waiting = set(self.waiting_queue)
-        for req in put_back:
-            if req not in waiting:
+    if isinstance(self.tree_cache, LazyPrefixCache):
+        put_back, self.tree_cache.preempted = self.tree_cache.preempted, ()
+        if plan.batch_to_run is None:
+            for req in put_back:
                 self._add_request_to_queue(req)
     return plan
 

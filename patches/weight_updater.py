@@ -17,6 +17,9 @@ def flush_cache_after_weight_update(original: Callable[..., Any], self: Any, rec
     """Every kind of update comes by here. Where the client wants the cache kept, plain prompts
     go on with it, as on stock SGLang; documents are encoded anew."""
     cache = self.scheduler.tree_cache
-    if isinstance(cache, LazyPrefixCache):
-        cache.expire_documents()
-    return original(self, recv_req)
+    if not isinstance(cache, LazyPrefixCache):
+        return original(self, recv_req)
+    cache.expire_documents()
+    result = original(self, recv_req)
+    cache.evict_documents()  # after a flush there is nothing left, and nothing was evicted
+    return result

@@ -3,8 +3,9 @@
 A radix tree's path determines KV: tokens below a path were computed at the
 positions, and in sight of the tokens, that the path spells. Everything a chunk
 cache needs is a choice of path (:class:`~sglang_lazy.cache.prompt.SegmentKey`),
-so storage, eviction, locks and their accounts stay SGLang's own, and a prompt
-without documents takes exactly its code.
+so storage, locks and their accounts stay SGLang's own, and a prompt without
+documents takes exactly its code, but for the heap that eviction keeps
+(:class:`~sglang_lazy.cache.evictable_tree.EvictableTree`).
 
 Matching a segment costs its own length, whatever else is cached.
 """
@@ -27,7 +28,7 @@ from sglang_lazy.cache.context import Tokens
 from sglang_lazy.cache.evictable_tree import EvictableTree, NodeBundle
 from sglang_lazy.cache.eviction import BREAK_EVEN_KEYS
 from sglang_lazy.cache.prompt import SegmentKey
-from sglang_lazy.observe.resident import ResidentDocuments
+from sglang_lazy.observe.resident import ResidentDocuments, is_document_part
 
 if TYPE_CHECKING:
     from sglang.srt.mem_cache.cache_init_params import CacheInitParams
@@ -85,7 +86,7 @@ class ChunkTree(EvictableTree):
     Args:
         params: SGLang's own.
         resident: kept up to date with what leaves the tree; who stores documents adds them.
-        break_even_keys: see :class:`~sglang_lazy.cache.evictable_tree.EvictableTree`.
+        break_even_keys: see :class:`~sglang_lazy.cache.eviction.GreedyDual`.
     """
 
     def __init__(
@@ -192,6 +193,19 @@ class ChunkTree(EvictableTree):
                 self.token_to_kv_pool_allocator.free(node.value)
                 self._delete_leaf(node)
 
+    def evict_documents(self) -> None:
+        """Evict what is there for prompts with documents alone, and not locked."""
+        self.drop_unlocked()
+        leaves = [node for node in self.evictable_leaves if _is_of_documents(node)]
+        while leaves:
+            node = leaves.pop()
+            parent = node.parent
+            self.token_to_kv_pool_allocator.free(node.value)
+            self._delete_leaf(node)
+            self._record_remove_event(node)
+            if parent in self.evictable_leaves and _is_of_documents(parent):
+                leaves.append(parent)
+
     def _split_node(self, key: RadixKey, child: TreeNode, split_len: int) -> TreeNode:
         head = super()._split_node(key, child, split_len)
         self._resident.split(head, child)
@@ -200,3 +214,11 @@ class ChunkTree(EvictableTree):
     def _delete_leaf(self, node: TreeNode) -> None:
         super()._delete_leaf(node)
         self._resident.evict(node)
+
+
+def _is_of_documents(node: TreeNode) -> bool:
+    """Whether a node is part of a document, or lies where prompts without any never look."""
+    namespace = node.key.extra_key
+    if namespace is not None and not isinstance(namespace, str):
+        return True
+    return is_document_part(node)

@@ -15,11 +15,24 @@ from __future__ import annotations
 import secrets
 from array import array
 from collections.abc import Hashable
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import xxhash
 
 Tokens = array  # array("q"): SGLang's own type for token ids
+
+
+class Renewed(NamedTuple):
+    """The namespace of a tenant since the model's weights have changed.
+
+    Attributes:
+        weights_version: how often they have.
+        tenant: the namespace that it had before.
+    """
+
+    weights_version: int
+    tenant: Hashable
 
 
 class Segment:

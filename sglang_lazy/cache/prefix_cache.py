@@ -23,7 +23,7 @@ import torch
 from sglang.srt.mem_cache.base_prefix_cache import MatchPrefixParams, MatchResult
 
 from sglang_lazy import compat
-from sglang_lazy.cache.context import ContextTable
+from sglang_lazy.cache.context import ContextTable, Renewed
 from sglang_lazy.cache.evictable_tree import NodeBundle
 from sglang_lazy.cache.eviction import BREAK_EVEN_KEYS
 from sglang_lazy.cache.in_flight import InFlightDocuments
@@ -51,7 +51,7 @@ class LazyPrefixCache(PromptTree):
         sink_token_id: token that documents see in mode ``sink``; None refuses that mode.
         hash_seed: see :class:`~sglang_lazy.cache.context.ContextTable`.
         metrics: where to export statistics, or None.
-        break_even_keys: see :class:`~sglang_lazy.cache.chunk_tree.ChunkTree`.
+        break_even_keys: see :class:`~sglang_lazy.cache.eviction.GreedyDual`.
 
     Attributes:
         preempted: requests that were put back in this round of admission, for others' sake.
@@ -78,8 +78,12 @@ class LazyPrefixCache(PromptTree):
 
     def expire_documents(self) -> None:
         """The model's weights have changed, and the cache is kept: what was computed with the
-        old ones is not found any more by prompts with documents, and ages out."""
+        old ones is not found any more by prompts with documents, and only takes up slots."""
         self._weights_version += 1
+
+    def evict_documents(self) -> None:
+        super().evict_documents()
+        self.statistics.publish()
 
     def evict(self, params: EvictParams) -> EvictResult:
         result = super().evict(params)
@@ -223,7 +227,7 @@ class LazyPrefixCache(PromptTree):
     def _new_state(self, req: Req, shape: PromptShape) -> RequestState:
         namespace = compat.namespace(req)
         if self._weights_version:
-            namespace = ("weights", self._weights_version, namespace)
+            namespace = Renewed(self._weights_version, namespace)
         prompt = DocumentPrompt(
             shape, req.origin_input_ids, namespace, self.sink_token_id, self._contexts
         )

@@ -31,7 +31,7 @@ class PromptTree(ChunkTree):
     Args:
         params: SGLang's own.
         metrics: where to export statistics, or None.
-        break_even_keys: see :class:`~sglang_lazy.cache.chunk_tree.ChunkTree`.
+        break_even_keys: see :class:`~sglang_lazy.cache.eviction.GreedyDual`.
     """
 
     def __init__(

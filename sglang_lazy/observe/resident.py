@@ -32,7 +32,8 @@ class ResidentDocument:
     Attributes:
         node: tree node in which it ends.
         num_tokens: its length, without its context.
-        namespace: of the prompts that share it; None for prompts without extra key.
+        namespace: of the prompts that share it; None for those without extra key, cache salt
+            and adapter, while the model's weights are those of the start.
         chunk_context: the mode in which it was encoded.
         hits: requests that found it whole since it was encoded.
         created: when it was encoded, ``time.monotonic()``.
@@ -82,6 +83,11 @@ def document_digest(token_ids: array) -> str:
             head of SHA-256 over them as little-endian 64-bit integers.
     """
     return sha256(token_ids.tobytes()).hexdigest()[:32]
+
+
+def is_document_part(node: Any) -> bool:
+    """Whether every token of a tree node belongs to a document."""
+    return bool(getattr(node, "document_tokens", 0) == len(node.key))
 
 
 class ResidentDocuments:

@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from sglang_lazy.cache.context import Renewed
 from sglang_lazy.observe.resident import ResidentDocument
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def _describe(document: ResidentDocument, now: float) -> dict[str, Any]:
 
 def _fingerprint(namespace: Hashable) -> str | None:
     """Tells tenants apart within one process and says nothing of them; None for no tenant."""
+    if isinstance(namespace, Renewed):
+        namespace = namespace.tenant
     if namespace is None:
         return None
     return blake2b(repr(namespace).encode(), digest_size=4, key=_SECRET).hexdigest()

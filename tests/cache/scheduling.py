@@ -119,6 +119,7 @@ class Scheduler:
         self.sim.cache.expire_documents()
         if flush:
             self.sim.flush()
+        self.sim.cache.evict_documents()
 
     def _process(self, finished: list[Running]) -> None:
         for run in finished:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams
@@ -10,12 +11,22 @@ from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang_lazy.cache import eviction
 from sglang_lazy.cache.eviction import GreedyDual, LeafHeap
 from sglang_lazy.cache.prefix_cache import LazyPrefixCache
+from sglang_lazy.patches import weight_updater
 
 from .pool import SINK, init_params, tree_nodes
 from .prompts import Prompt, doc, text
 from .simulation import Simulation
 
 A, B, C = doc(*range(10, 20)), doc(*range(20, 30)), doc(*range(30, 40))
+
+
+def new_weights(sim: Simulation, flush: bool = False) -> None:
+    def update(manager: SimpleNamespace, request: None) -> None:
+        if flush:
+            sim.flush()
+
+    manager = SimpleNamespace(scheduler=SimpleNamespace(tree_cache=sim.cache))
+    weight_updater.flush_cache_after_weight_update(update, manager, None)
 
 
 def new_simulation(policy: str, num_slots: int = 400) -> Simulation:
@@ -108,6 +119,42 @@ def test_locked_documents_stay(policy: str) -> None:
     sim.finish(run)
     sim.evict(400)
     assert not list(tree_nodes(sim.cache))
+
+
+@pytest.mark.parametrize("mode", ["none", "sink", "preamble"])
+@pytest.mark.parametrize("policy", ["lru", "lfu", "gdsf"])
+def test_documents_of_old_weights_do_not_stay(policy: str, mode: str) -> None:
+    """However popular they were: nothing finds them any more. Prompts without documents do."""
+    sim = new_simulation(policy)
+    plain = Prompt.of(text(1, 2, 3))
+    sim.serve(plain)
+    asked = Prompt.of(text(1, 2), A, text(4), B, text(5), mode=mode)
+    for _ in range(3):
+        sim.serve(asked)
+    running = sim.prefill(sim.start(Prompt.of(text(1, 2), C, text(6), mode=mode)))
+    new_weights(sim)
+    sim.exact = False  # what was computed with other weights is no hit
+    sim.check()
+    assert not is_cached(sim, A) and not is_cached(sim, B) and is_cached(sim, C)
+    resident = sim.cache.statistics.resident
+    assert (len(resident), resident.num_tokens) == (1, len(C[1]))
+    assert sim.serve(plain) == len(plain.ids) - 1
+    sim.finish(running)
+    sim.check()
+    assert sim.serve(asked) == 0
+    new_weights(sim)  # text before documents, too, lies in the old namespace
+    namespaces = {node.key.extra_key for node in tree_nodes(sim.cache)}
+    assert namespaces == {None} and not len(resident)
+
+
+def test_a_flush_with_new_weights_is_no_eviction() -> None:
+    sim = new_simulation("lru")
+    ask(sim, A)
+    new_weights(sim, flush=True)
+    assert sim.cache.statistics.resident.evicted_documents == 0
+    ask(sim, A)
+    (document,) = sim.cache.statistics.resident.hottest(9)
+    assert document.namespace is None, "text is shared with prompts without documents again"
 
 
 def test_lfu_counts_a_document_once_in_a_prompt() -> None:

@@ -5,6 +5,8 @@ Every round checks every slot that a request uses, and the accounts.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from sglang.srt.managers import schedule_policy
 from sglang.srt.managers.schedule_batch import Req
@@ -12,6 +14,7 @@ from sglang.srt.managers.schedule_policy import PrefillAdder
 
 from sglang_lazy.cache import in_flight
 from sglang_lazy.patches import prefill_adder
+from sglang_lazy.patches import scheduler as scheduler_hooks
 
 from .prompts import Prompt, doc, text
 from .scheduling import Scheduler
@@ -162,6 +165,46 @@ def test_nobody_is_put_back_for_a_request_that_waits(overlap: bool) -> None:
     assert not prefill_adder.preempt_to_schedule(preempt, adder, waits, None)
     assert prefill_adder.preempt_to_schedule(preempt, adder, goes_on, None)
     assert asked == [goes_on]
+
+
+def test_preempted_requests_are_queued_in_the_batchs_order(overlap: bool) -> None:
+    """SGLang collects them from a set, whose order differs between ranks."""
+    scheduler = make(overlap)
+    for i in range(4):
+        scheduler.submit(Prompt.of(text(i), X, Q, mode="none"))
+    while len(scheduler.running) < 4:
+        scheduler.round()
+    adder = scheduler.new_adder()
+    running = adder.running_batch.reqs
+    preemptor = scheduler.sim.new(Prompt.of(text(2), Y, Q, mode="none")).req
+
+    def preempt(adder: PrefillAdder, req: Req, server_args: None) -> bool:
+        adder.preempt_list += reversed(running[1:])
+        return True
+
+    assert prefill_adder.preempt_to_schedule(preempt, adder, preemptor, None)
+    assert adder.preempt_list == scheduler.sim.cache.preempted == running[1:]
+
+
+@pytest.mark.parametrize("admitted", [True, False])
+def test_the_preempted_are_put_back_where_sglang_forgets_them(
+    overlap: bool, admitted: bool
+) -> None:
+    """Where somebody is admitted it has put them back, or refused them: the queue may be full."""
+    cache = make(overlap).sim.cache
+    refused = SimpleNamespace(rid="refused")
+    queue: list[SimpleNamespace] = []
+    served = SimpleNamespace(
+        tree_cache=cache, waiting_queue=queue, _add_request_to_queue=queue.append
+    )
+
+    def original(self: SimpleNamespace, running_batch: None) -> SimpleNamespace:
+        self.tree_cache.preempted = [refused]
+        return SimpleNamespace(batch_to_run=object() if admitted else None)
+
+    scheduler_hooks.get_new_batch_prefill(original, served, None)
+    assert queue == ([] if admitted else [refused])
+    assert not cache.preempted
 
 
 def test_waits_again_after_a_flush(overlap: bool) -> None:

@@ -143,3 +143,21 @@ def test_summary(simulation: Simulation) -> None:
     assert hottest["namespace"] is None
     assert other["namespace"] is not None, "the last one used among those with no hits"
     assert "tenant" not in json.dumps(summary)
+
+
+def test_tenants_after_new_weights(simulation: Simulation) -> None:
+    """Each is still told by the same name, and who is none by none."""
+
+    def tenants() -> dict[str, str | None]:
+        serve(simulation, Prompt.of(text(1), A, QUESTION))
+        serve(simulation, Prompt((text(1), B, QUESTION), extra_key="tenant"))
+        hottest = summarize(simulation.cache, limit=9, dp_rank=0)["hottest"]
+        return {document["hash"]: document["namespace"] for document in hottest}
+
+    before = tenants()
+    simulation.cache.expire_documents()
+    simulation.cache.evict_documents()
+    simulation.exact = False  # what was computed with other weights is no hit
+    assert summarize(simulation.cache, limit=9, dp_rank=0)["resident_documents"] == 0
+    assert tenants() == before
+    assert set(before.values()) > {None}
