@@ -200,6 +200,8 @@ class ChunkTree(EvictableTree):
         while leaves:
             node = leaves.pop()
             parent = node.parent
+            if self._greedy_dual is not None:
+                self._greedy_dual.remember(node)
             self.token_to_kv_pool_allocator.free(node.value)
             self._delete_leaf(node)
             self._record_remove_event(node)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from sglang.srt.mem_cache.evict_policy import EvictionStrategy
 
-from sglang_lazy.cache.context import TextContext
+from sglang_lazy.cache.context import Renewed, TextContext
 
 if TYPE_CHECKING:
     from sglang.srt.mem_cache.radix_cache import TreeNode
@@ -121,6 +121,10 @@ class GreedyDual(EvictionStrategy):
     def evicted(self, node: TreeNode) -> None:
         # A parent whose last child went before it may lie behind the clock.
         self.clock = max(self.clock, self.get_priority(node)[0])
+        self.remember(node)
+
+    def remember(self, node: TreeNode) -> None:
+        """The node leaves the tree, and may come back."""
         record = self._record(node)
         name = _name(node, record.start)
         if name is not None:
@@ -154,11 +158,14 @@ _RECORD = "_sglang_lazy_use"
 def _name(node: TreeNode, start: int) -> Hashable:
     """What evicted nodes are remembered by: where a node stands and how it begins.
 
-    Two nodes may share a name; then one may be taken to be more popular than it is. None for
-    text after documents, which is seldom seen again.
+    Two nodes may share a name; then one may be taken to be more popular than it is. What was
+    popular stays so when the model's weights change. None for text after documents, which is
+    seldom seen again, and for what a request holds in private.
     """
     namespace = node.key.extra_key
-    if isinstance(namespace, TextContext):
+    if isinstance(namespace, Renewed):
+        namespace = namespace.tenant
+    if isinstance(namespace, TextContext) or type(namespace) is object:
         return None
     return namespace, start, node.key.token_ids[:_NAME_TOKENS].tobytes()
 

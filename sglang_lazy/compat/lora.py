@@ -45,7 +45,9 @@ def _with_appended(forward_batch: Any, appended: Sequence[tuple[int, int]]) -> A
     view.lora_ids = [*forward_batch.lora_ids, *(forward_batch.lora_ids[i] for i, _ in appended)]
     view.extend_seq_lens_cpu = [*forward_batch.extend_seq_lens_cpu, *counts]
     lengths = forward_batch.extend_seq_lens
-    view.extend_seq_lens = torch.cat((lengths, lengths.new_tensor(counts)))
+    # From pinned memory: any other copy would wait for the passes before this one.
+    more = torch.tensor(counts, dtype=lengths.dtype, pin_memory=lengths.is_cuda)
+    view.extend_seq_lens = torch.cat((lengths, more.to(lengths.device, non_blocking=True)))
     if forward_batch.extend_logprob_start_lens_cpu is not None:
         view.extend_logprob_start_lens_cpu = [
             *forward_batch.extend_logprob_start_lens_cpu,

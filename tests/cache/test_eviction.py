@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -145,6 +146,30 @@ def test_documents_of_old_weights_do_not_stay(policy: str, mode: str) -> None:
     new_weights(sim)  # text before documents, too, lies in the old namespace
     namespaces = {node.key.extra_key for node in tree_nodes(sim.cache)}
     assert namespaces == {None} and not len(resident)
+
+
+def test_what_was_popular_is_remembered_when_the_weights_change() -> None:
+    sim = new_simulation("gdsf")
+    sim.exact = False
+    for seed in range(3):
+        ask(sim, A, seed=seed)
+    ask(sim, B, seed=3)
+    new_weights(sim)
+    for seed in range(4, 6):
+        ask(sim, B, seed=seed)
+    ask(sim, A, seed=7)
+    uses = sim.cache.eviction_strategy.uses
+    found = {n.key.token_ids[0]: uses(n) for n in tree_nodes(sim.cache)}
+    assert (found[A[1][0]], found[B[1][0]]) == (4, 3)
+
+
+def test_private_nodes_are_not_remembered() -> None:
+    """They have no name by which they could come back."""
+    sim = new_simulation("gdsf")
+    sim.cache.hold_private(array("q", [1, 2]), sim.allocator.alloc(2))
+    sim.evict(2)
+    sim.check()
+    assert not sim.cache.eviction_strategy._remembered
 
 
 def test_a_flush_with_new_weights_is_no_eviction() -> None:

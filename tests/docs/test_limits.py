@@ -10,8 +10,9 @@ import pytest
 
 from sglang_lazy import models
 from sglang_lazy.attention import probe, rotary
-from sglang_lazy.patches.tokenizer_manager import MAX_DOCUMENTS
+from sglang_lazy.patches.tokenizer_manager import _UNSUPPORTED_FIELDS, MAX_DOCUMENTS
 
+from ..e2e.test_features import WITHOUT_EFFECT
 from .limits import PAGE, up_to_date
 
 TEXT = " ".join(PAGE.read_text().split())
@@ -54,3 +55,12 @@ def test_reasons_to_refuse_a_model(name: str, pieces: list[str]) -> None:
 
 def test_number_of_documents() -> None:
     assert f"{MAX_DOCUMENTS} documents" in TEXT
+
+
+def test_no_field_is_both_refused_and_served() -> None:
+    """Where pages and tests of request features speak of a field."""
+    features = PAGE.with_name("features.md").read_text().splitlines()
+    for field in _UNSUPPORTED_FIELDS:
+        rows = [line for line in features if f"`{field}`" in line]
+        assert all("refused" in row for row in rows), field
+        assert not any(field in fields for fields in WITHOUT_EFFECT.values()), field

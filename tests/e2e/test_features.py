@@ -220,7 +220,7 @@ def test_stops(subject: Subject) -> None:
 # What changes nothing.
 
 WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
-    "bootstrap": {"bootstrap_host": "x", "bootstrap_port": 1, "bootstrap_room": 2},
+    "bootstrap": {"bootstrap_port": 1, "bootstrap_room": 2},
     "routed_dp_rank": {"routed_dp_rank": 0},
     "data_parallel_rank": {"data_parallel_rank": 0},
     "return_prompt_token_ids": {"return_prompt_token_ids": True},
