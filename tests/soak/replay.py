@@ -78,11 +78,21 @@ def play(url, steps, workers=8, seconds=None, on_outcome=None, stop=None, timeou
             if on_outcome is not None:
                 on_outcome(outcome)
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
+    broken = []
+
+    def worker():
+        try:
+            work()
+        except Exception as error:  # of the schedule or of ``on_outcome``, not of a request
+            broken.append(error)
+
+    threads = [threading.Thread(target=worker, daemon=True) for _ in range(workers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    if broken:
+        raise broken[0]
     return started, [outcomes[step["id"]] for step in started]
 
 

@@ -73,7 +73,8 @@ class Traffic:
             step = {"path": "/pause_generation", "body": {"mode": mode}}
             step |= {"then": ["/continue_generation", {}], "wait": rng.choice((0.01, 0.1))}
         elif chance < 0.02 + self.faults / 4 and self._rids:
-            step = {"path": "/abort_request", "body": {"rid": self._rids[-rng.randint(1, 3)]}}
+            recent = min(rng.randint(1, 3), len(self._rids))
+            step = {"path": "/abort_request", "body": {"rid": self._rids[-recent]}}
             del self._rids[:-3]
         else:
             step = self._request(step_id)
