@@ -1,6 +1,6 @@
 """Answer requests read from stdin with a `sglang.Engine`; print the outputs.
 
-Run by test_engine.py in a process of its own, as an engine ends the process that
+Run by engine_process.py in a process of its own, as an engine ends the process that
 holds it when its scheduler dies.
 """
 

@@ -3,11 +3,8 @@
 It evicts by policy gdsf, which needs an engine of its own as well.
 """
 
-import json
 import os
 import random
-import subprocess
-import sys
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from ..engines import SMALL_FP32_CPU, STRICT_CHECKS, Completion, ServerSlot
+from ..engines import SMALL_FP32_CPU, Completion, ServerSlot
 from ..oracle import Oracle
+from .engine_process import run_engine
 from .plugins.eight_bit_hashes import digest
 from .prompts import Prompt, Writer, sentences
 from .subject import assert_reuse, largest_error, scored
@@ -108,16 +106,7 @@ def outputs(
     requests += [prompt.request() for prompt in flood]
     job = {"settings": settings, "requests": [{**request, **scored()} for request in requests]}
     python_path = install_plugin(tmp_path_factory.mktemp("installed"))
-    result = subprocess.run(
-        [sys.executable, Path(__file__).with_name("run_engine.py")],
-        input=json.dumps(job),
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=300,
-        check=True,
-        env={**os.environ, **STRICT_CHECKS, "PYTHONPATH": python_path},
-    )
-    return json.loads(result.stdout.splitlines()[-1])
+    return run_engine(job, PYTHONPATH=python_path)
 
 
 @pytest.fixture

@@ -1,16 +1,13 @@
 """`sglang.Engine`: the settings and the request fields of the server."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ..engines import SMALL_FP32_CPU, STRICT_CHECKS, Completion, ServerSlot
+from ..engines import SMALL_FP32_CPU, Completion, ServerSlot
 from ..oracle import Oracle
+from .engine_process import run_engine
 from .prompts import Prompt, Writer
 from .subject import assert_reuse, largest_error, scored
 
@@ -46,16 +43,7 @@ def outputs(
         },
         "requests": [{**request, **scored()} for request in requests],
     }
-    result = subprocess.run(
-        [sys.executable, Path(__file__).with_name("run_engine.py")],
-        input=json.dumps(job),
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=300,
-        check=True,
-        env={**os.environ, **STRICT_CHECKS},
-    )
-    return json.loads(result.stdout.splitlines()[-1])
+    return run_engine(job)
 
 
 def ids_of_segments(writer: Writer) -> list[Any]:
