@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wordings import OWN_WORDINGS, WORDINGS, Wording
+from vocabulary import Split
+from wordings import WORDINGS, Wording
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,7 @@ class Attribute:
 
     Attributes:
         name: unique within the category.
-        wording: its sentences.
+        wording: its sentences in each split.
         words: fills the wording's placeholders.
         values: how a value is drawn (``world.draw_value``), with its range.
         more, less: comparatives, where values can be compared.
@@ -21,21 +22,12 @@ class Attribute:
     """
 
     name: str
-    wording: Wording
+    wording: dict[Split, Wording]
     words: dict[str, str]
     values: str
     more: str = ""
     less: str = ""
     links_to: str = ""
-
-    def statements(self, split: str) -> list[str]:
-        return self.wording.statements[split]
-
-    def questions(self, split: str) -> list[str]:
-        return self.wording.questions[split]
-
-    def noun_phrases(self, split: str) -> list[str]:
-        return self.wording.noun_phrases.get(split, [])
 
 
 @dataclass(frozen=True)
@@ -92,7 +84,7 @@ def named(part: str) -> Attribute:
 
 def own(name: str, values: str, **words: str) -> Attribute:
     """An attribute with a wording of its own."""
-    return Attribute(name, OWN_WORDINGS[name], words, values)
+    return Attribute(name, WORDINGS[name], words, values)
 
 
 def material(made: str = "made") -> Attribute:

@@ -14,96 +14,13 @@ from dataclasses import dataclass, field
 
 from attributes import Attribute
 from vocabulary import NUMBER_WORDS
+from wordings import FRAMES
 from world import Thing, World, fill
 
 REFUSAL = "The notes do not say."
 KINDS = ("fact", "date", "distractor", "comparison", "two_hop", "count", "unanswerable")
 # How often to train on each: more often what is hard, or asked in the most ways.
 TRAINED = (*KINDS, "fact", "comparison", "two_hop", "count", "fact", "unanswerable")
-
-COMPARISONS = {
-    "train": [
-        "Which is {cmp}, {A} or {B}?",
-        "Which of the two is {cmp}, {A} or {B}?",
-        "Is {A} or {B} {cmp}?",
-        "Of {A} and {B}, which is {cmp}?",
-        "Between {A} and {B}, which one is {cmp}?",
-        "Name the one that is {cmp}: {A} or {B}.",
-        "What is {cmp}, {A} or {B}?",
-        "[Which one|Which of them] is {cmp}: {A} or {B}?",
-        "Look at {A} and at {B}. Which is {cmp}?",
-        "[I wonder|Say|Let me know|Find out] which is {cmp}, {A} or {B}.",
-        "[Do you know|Could you say|Do the notes say] which is {cmp}, {A} or {B}?",
-        "Choosing between {A} and {B}, which is {cmp}?",
-        "Set {A} beside {B}: which one is {cmp}?",
-        "Of the two, {A} and {B}, which one is {cmp}?",
-        "There are {A} and {B}. Which of the two is {cmp}?",
-        "{A} and {B}: [name|give] the one that is {cmp}.",
-    ],
-    "test": [
-        "Take {A} and {B}: which of them is {cmp}?",
-        "If one compares {A} with {B}, which one is {cmp}?",
-        "{A} or {B}: which is {cmp}?",
-    ],
-}
-COUNTS_BY_KIND = {
-    "train": [
-        "How many {plural} are described?",
-        "How many of the notes are about a {noun}?",
-        "How many {plural} do the notes describe?",
-        "Count the {plural} in the notes.",
-        "What is the number of {plural} in the notes?",
-        "How many different {plural} appear in the notes?",
-        "[Do you know|Could you say] how many {plural} are mentioned?",
-        "[Say|I wonder|Let me know|Find out] how many {plural} there are.",
-        "There are how many {plural} in these notes?",
-        "How many {plural} did you read about?",
-        "Of how many {plural} do the notes speak?",
-        "How often is a {noun} described?",
-        "[Give|State|Look up] the number of {plural} that are described.",
-    ],
-    "test": [
-        "The notes are about how many {plural}?",
-        "Can you tell me how many {plural} the notes deal with?",
-        "What number of {plural} can one read about here?",
-    ],
-}
-COUNTS_BY_PLACE = {
-    "train": [
-        "How many {plural} are in {town}?",
-        "How many of the {plural} are in {town}?",
-        "How many {plural} can be found in {town}?",
-        "Count the {plural} in {town}.",
-        "What is the number of {plural} in {town}?",
-        "[Do you know|Could you say] how many {plural} are in {town}?",
-        "[Say|I wonder|Let me know|Find out] how many of the {plural} one finds in {town}.",
-        "In {town} there are how many {plural}?",
-        "Of the {plural}, how many are in {town}?",
-        "How many {plural} does {town} have?",
-        "For {town}, how many {plural} are mentioned?",
-        "[Give|State|Look up] the number of {plural} in {town}.",
-    ],
-    "test": [
-        "{town} has how many of these {plural}?",
-        "Can you tell me how many of the {plural} are in {town}?",
-        "What number of {plural} would a visitor find in {town}?",
-    ],
-}
-WRAPPERS = {
-    "train": [
-        "According to the notes, {q}",
-        "Going by these notes: {q}",
-        "Please answer briefly: {q}",
-        "I would like to know: {q}",
-        "Tell me, {q}",
-        "Now a question: {q}",
-        "Look at the notes again: {q}",
-        "In a few words, {q}",
-        "One more thing, {q}",
-        "Having read all this, {q}",
-    ],
-    "test": ["From what you have read, {q}", "Here is what I want to know: {q}"],
-}
 
 
 @dataclass
@@ -155,13 +72,13 @@ def _lead(answer: str) -> str:
 def _wrap(rng: random.Random, world: World, text: str, starts_with_name: bool = False) -> str:
     if rng.random() > 0.15:
         return text
-    wrapper = rng.choice(WRAPPERS[world.split])
+    wrapper = rng.choice(FRAMES["wrappers"][world.split])
     lower = text if starts_with_name else text[0].lower() + text[1:]
     return wrapper.format(q=lower)
 
 
 def _ask(rng: random.Random, world: World, attribute: Attribute, subject: str) -> tuple[str, str]:
-    template = rng.choice(attribute.questions(world.split))
+    template = attribute.wording[world.split].draw_question(rng)
     text = fill(rng, template, subject, **attribute.words)
     return _wrap(rng, world, text, template.startswith("{S}")), template
 
@@ -183,7 +100,9 @@ def _single(
         kind, text, [value.text, *value.aliases], value.text, template, [thing.name],
         facts=[(thing.name, name, value.text)],
     )  # fmt: skip
-    openings = [s for s in attribute.statements(world.split) if s.endswith("{V}.") and "{S}" in s]
+    openings = [
+        s for s in attribute.wording[world.split].statements if s.endswith("{V}.") and "{S}" in s
+    ]
     if openings and rng.random() < 0.12:
         filled = fill(
             rng, rng.choice(openings), thing.name, "\0", **{**attribute.words, "title": ""}
@@ -226,7 +145,7 @@ def comparison(rng: random.Random, world: World) -> Question | None:
     more, less = ("later", "earlier") if "event" in attribute.words else ("larger", "smaller")
     extreme = more if wants_more else less
     number = winner.stated[attribute.name].text.split()[0]
-    template = rng.choice(COMPARISONS[world.split])
+    template = rng.choice(FRAMES["comparisons"][world.split])
     if "things" in attribute.words:
         template = template.replace("is {cmp}", "has {cmp}")
         template = template.replace("Is {A} or {B} {cmp}?", "Does {A} or {B} have {cmp}?")
@@ -250,13 +169,15 @@ def two_hop(rng: random.Random, world: World) -> Question | None:
     for thing in world.things:
         for name, value in thing.stated.items():
             link = world.named(value.text)
-            if link and thing.attribute(name).noun_phrases(world.split):
+            if link and thing.attribute(name).wording[world.split].noun_phrases:
                 options += [(thing, name, link, hop) for hop in link.stated]
     if not options:
         return None
     thing, name, link, hop = rng.choice(options)
     first = thing.attribute(name)
-    phrase = fill(rng, rng.choice(first.noun_phrases(world.split)), thing.name, **first.words)
+    phrase = fill(
+        rng, rng.choice(first.wording[world.split].noun_phrases), thing.name, **first.words
+    )
     text, template = _ask(rng, world, link.attribute(hop), phrase[0].lower() + phrase[1:])
     value = link.stated[hop]
     return Question(
@@ -277,10 +198,10 @@ def count(rng: random.Random, world: World) -> Question | None:
     if placed and rng.random() < 0.6:
         words["town"] = rng.choice(placed).stated["place"].text
         matching = [t for t in placed if t.stated["place"].text == words["town"]]
-        template = rng.choice(COUNTS_BY_PLACE[world.split])
+        template = rng.choice(FRAMES["counts_by_place"][world.split])
         facts = [(t.name, "place", words["town"]) for t in matching]
     else:
-        template = rng.choice(COUNTS_BY_KIND[world.split])
+        template = rng.choice(FRAMES["counts_by_kind"][world.split])
     number = len(matching)
     listed = ", ".join(t.name for t in matching)
     text = _wrap(rng, world, fill(rng, template, "", **words), template.startswith("{town}"))

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,12 @@ from questions import KINDS, contains_answer, is_right
 from ranks import Ranks
 from train import parser as train_parser
 from train import train
+from vocabulary import Split
 
 from sglang_lazy.request.segments import SegmentedIds
 
 MODES: tuple[Mode, ...] = ("full", "sink", "none")
+SUFFIX: dict[Split, str] = {"test": "", "fresh": "_fresh"}
 RESAMPLES = 2000
 
 
@@ -60,11 +63,13 @@ def points(right: Sequence[bool], full: Sequence[bool]) -> dict[str, Any]:
     }
 
 
-def questions(path: str, kind: str, per_kind: int) -> tuple[list[dict[str, Any]], list[Any]]:
+def questions(
+    path: str, split: Split, kind: str, per_kind: int
+) -> tuple[list[dict[str, Any]], list[Any]]:
     """One kind's held-out questions, and their prompts as (ids, document spans)."""
     tokenizer, _ = load_tokenizer(path)
     builder = PromptBuilder(tokenizer)
-    rows = evaluation_set("1", "test", per_kind, (kind,))
+    rows = evaluation_set("1", split, per_kind, (kind,))
     prompts = [encode(builder.prompt(r["documents"], r["question"]), tokenizer) for r in rows]
     return rows, [(list(p), p.document_spans) for p in prompts]
 
@@ -106,14 +111,19 @@ def _named(argument: str) -> str:
 
 
 def write_records(result: dict[str, Any], folder: Path, commit: str) -> None:
-    """``quality_<mode>.json`` for each mode but full attention."""
+    """``quality_<mode>.json`` for each mode but full attention, ``..._fresh`` of that split."""
     folder.mkdir(parents=True, exist_ok=True)
-    full = result["modes"]["full"]
-    for mode in MODES[1:]:
-        kinds = result["modes"][mode]
+    for mode, (split, suffix) in product(MODES[1:], SUFFIX.items()):
+        kinds, full = (
+            {k: result["modes"][m][k + suffix] for k in KINDS if k + suffix in result["modes"][m]}
+            for m in (mode, "full")
+        )
+        if not kinds:
+            continue
         everything = [[x for k in m for x in m[k]["right"]] for m in (kinds, full)]
         record = {
-            "figure": f"quality_{mode}",
+            "figure": f"quality_{mode}{suffix}",
+            "split": split,
             **points(*everything),
             "unit": "points",
             "meaning": "answers that are right to the word; baseline: full attention, same weights",
@@ -125,7 +135,7 @@ def write_records(result: dict[str, Any], folder: Path, commit: str) -> None:
             "commit": commit,
             "command": shlex.join(["python", Path(sys.argv[0]).name, *map(_named, sys.argv[1:])]),
         }
-        (folder / f"quality_{mode}.json").write_text(json.dumps(record, indent=2) + "\n")
+        (folder / f"quality_{mode}{suffix}.json").write_text(json.dumps(record, indent=2) + "\n")
 
 
 def current_commit() -> str:
@@ -142,15 +152,20 @@ def main() -> None:
     )
     parser.add_argument("--records", type=Path, help="folder for quality_<mode>.json")
     parser.add_argument("--per-kind", type=int, default=500, help="held-out questions of a kind")
+    parser.add_argument("--fresh-per-kind", type=int, default=200, help="the same, split fresh")
     parser.add_argument("--batch", type=int, default=250, help="prompts answered at once")
     parser.add_argument("--commit", default=current_commit(), help="commit to record")
     arguments = parser.parse_args()
     started = time.monotonic()
     ranks = Ranks()
+    sizes = {"test": arguments.per_kind, "fresh": arguments.fresh_per_kind}
+    wanted = [(split, kind) for split, kind in product(SUFFIX, KINDS) if sizes[split]]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         jobs = {
-            k: pool.apply_async(questions, (arguments.model, k, arguments.per_kind))
-            for k in KINDS[ranks.rank :: ranks.size]
+            kind + SUFFIX[split]: pool.apply_async(
+                questions, (arguments.model, split, kind, sizes[split])
+            )
+            for split, kind in wanted[ranks.rank :: ranks.size]
         }
         train(arguments)
         print(f"trained after {time.monotonic() - started:.0f} s", flush=True)
@@ -164,7 +179,7 @@ def main() -> None:
             return
         found = [json.loads(part.read_text()) for part in parts]
         result["modes"] = {
-            mode: {k: found[i % ranks.size][mode][k] for i, k in enumerate(KINDS)} for mode in MODES
+            mode: {k: v for part in found for k, v in part[mode].items()} for mode in MODES
         }
         for part in parts:
             part.unlink()

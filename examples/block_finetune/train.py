@@ -43,7 +43,7 @@ from prompts import chat_markup
 from ranks import Ranks
 from torch.utils.data import DataLoader
 
-MODES: dict[Mode, float] = {"full": 0.3, "none": 0.35, "sink": 0.35}
+MODES: dict[Mode, float] = {"full": 0.25, "none": 0.4, "sink": 0.35}
 
 
 def own_texts(model: Any, tokenizer: Any, count: int, length: int) -> list[list[int]]:
@@ -239,7 +239,7 @@ def parser(add_help: bool = True) -> argparse.ArgumentParser:
     add("--lr", type=float, default=1e-3)
     add("--tokens", type=int, default=24576, help="tokens of a batch, padding included")
     add("--graphs", action=argparse.BooleanOptionalAction, default=True, help="use CUDA graphs")
-    add("--kl-weight", type=float, default=0.3, help="weight of the KL divergence on ordinary text")
+    add("--kl-weight", type=float, default=0.1, help="weight of the KL divergence on ordinary text")
     add("--text-batch", type=int, default=8, help="blocks of ordinary text a step")
     add("--text-length", type=int, default=256, help="tokens of such a block")
     add("--own-texts", type=int, default=1024, help="texts that the base model writes first")

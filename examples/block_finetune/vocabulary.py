@@ -1,8 +1,9 @@
 """Invented names and values, with a train and a test share that have none in common.
 
-Every name is built on a *root* such as "Varn" or "Ostrel", and a root belongs to one split for
-good: it is hashed, and the roots of the demo's documents belong to the test split by name.
-People's names have a first name from the split's own list and a root as family name.
+Every name is built on a *root* such as "Varn" or "Ostrel", and a root belongs to one share for
+good: it is hashed, and the roots of the demo's documents belong to the test share by name.
+People's names have a first name from the share's own list and a root as family name. The splits
+``test`` and ``fresh`` differ in sentences only and draw on the same names.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import zlib
 from functools import cache
 from typing import Literal
 
-Split = Literal["train", "test"]
-SPLITS: tuple[Split, ...] = ("train", "test")
+Split = Literal["train", "test", "fresh"]
+SPLITS: tuple[Split, ...] = ("train", "test", "fresh")
+Share = Literal["train", "test"]
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -38,7 +40,7 @@ DEMO_ROOTS = frozenset(
     )
 )
 
-FIRST_NAMES: dict[Split, tuple[str, ...]] = {
+FIRST_NAMES: dict[Share, tuple[str, ...]] = {
     "train": _words(
         "Anna Boris Clara Daniel Elsa Felix Greta Henrik Irene Jakob Karin Leo Marta "
         "Niklas Olga Peter Rosa Simon Thea Ulrich Vera Walter Yvonne Zoltan Agnes Bruno "
@@ -56,16 +58,16 @@ FIRST_NAMES: dict[Split, tuple[str, ...]] = {
 }
 
 
-def split_of_root(root: str) -> Split:
-    """The split that a root belongs to; one in four is for tests."""
+def share_of_root(root: str) -> Share:
+    """The share that a root belongs to; one in four is for tests."""
     if root in DEMO_ROOTS:
         return "test"
     return "test" if zlib.crc32(root.encode()) % 4 == 0 else "train"
 
 
 @cache
-def roots(split: Split) -> tuple[str, ...]:
-    """All roots of a split, in a fixed order."""
+def roots(share: Share) -> tuple[str, ...]:
+    """All roots of a share, in a fixed order."""
     made = {
         onset + vowel + middle + end
         for onset in _ONSETS
@@ -80,7 +82,7 @@ def roots(split: Split) -> tuple[str, ...]:
         sorted(
             r
             for r in made - known_words
-            if split_of_root(r) == split and not re.search(r"(.)\1\1", r)
+            if share_of_root(r) == share and not re.search(r"(.)\1\1", r)
         )
     )
 
@@ -90,19 +92,19 @@ class Names:
 
     def __init__(self, rng: random.Random, split: Split) -> None:
         self._rng = rng
-        self._split: Split = split
+        self._share: Share = "train" if split == "train" else "test"
         self._used: set[str] = set()
 
     def root(self) -> str:
         while True:
-            root = self._rng.choice(roots(self._split))
+            root = self._rng.choice(roots(self._share))
             if root not in self._used:
                 self._used.add(root)
                 return root
 
     def person(self) -> str:
         while True:
-            first = self._rng.choice(FIRST_NAMES[self._split])
+            first = self._rng.choice(FIRST_NAMES[self._share])
             if first not in self._used:
                 self._used.add(first)
                 return f"{first} {self.root()}"
@@ -135,7 +137,7 @@ NUMBER_WORDS = _words(
     "fourteen fifteen sixteen seventeen eighteen nineteen twenty"
 )
 
-# Common nouns are the language's, not entities: both splits draw on the same lists.
+# Common nouns are the language's, not entities: all splits draw on the same lists.
 POOLS: dict[str, tuple[str, ...]] = {
     "material": _items(
         "black basalt|red brick|grey granite|white marble|oak|larch wood|sandstone|"

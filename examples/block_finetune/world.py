@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from attributes import Attribute, Category
 from categories import CATEGORIES, THINGS
 from vocabulary import MONTHS, NUMBER_WORDS, POOLS, Names, Split
-from wordings import FILLERS, LEADS, MAKER_AND_YEAR
+from wordings import FRAMES
 
 
 @dataclass(frozen=True)
@@ -164,10 +164,10 @@ def write_document(
     for name, value in facts:
         sentence = _state(rng, thing, thing.attribute(name), value, split, not sentences)
         if split == "train" and rng.random() < 0.15:
-            sentence = f"{rng.choice(LEADS)} {_lower(sentence, thing)}"
+            sentence = f"{rng.choice(FRAMES['leads'][split])} {_lower(sentence, thing)}"
         _append(rng, sentences, sentence, thing, split)
         if rng.random() < 0.4:
-            filler = rng.choice(FILLERS[split])
+            filler = rng.choice(FRAMES["fillers"][split])
             person, town = "", ""
             if "{person}" in filler:
                 person = names.person()
@@ -192,7 +192,7 @@ def _state_two_at_once(rng: random.Random, thing: Thing, split: Split) -> str:
     words = thing.attribute("maker").words
     if thing.attribute("year").words["pp"] != words["pp"]:
         return ""
-    template = rng.choice(MAKER_AND_YEAR[split])
+    template = rng.choice(FRAMES["maker_and_year"][split])
     return fill(rng, template, thing.name, maker.text, Y=year.text, **words)
 
 
@@ -239,7 +239,7 @@ def _append(
 def _state(
     rng: random.Random, thing: Thing, attribute: Attribute, value: Value, split: Split, first: bool
 ) -> str:
-    templates = attribute.statements(split)
+    templates = attribute.wording[split].statements
     if first:
         templates = [t for t in templates if "{S}" in t or "{N}" in t]
     template = rng.choice(templates)

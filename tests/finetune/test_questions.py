@@ -3,6 +3,7 @@
 import random
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable
 from itertools import product
 
 import pytest
@@ -10,19 +11,15 @@ from attributes import Attribute
 from categories import CATEGORIES
 from generate import evaluation_set, examples
 from questions import (
-    COMPARISONS,
-    COUNTS_BY_KIND,
-    COUNTS_BY_PLACE,
     KINDS,
     REFUSAL,
-    WRAPPERS,
     Question,
     contains_answer,
     final_answer,
     is_right,
 )
-from vocabulary import FIRST_NAMES, NUMBER_WORDS, roots, split_of_root
-from wordings import FILLERS, MAKER_AND_YEAR
+from vocabulary import FIRST_NAMES, NUMBER_WORDS, SPLITS, roots, share_of_root
+from wordings import FRAMES, Wording
 from world import World
 
 PER_KIND = 40
@@ -31,7 +28,7 @@ ATTRIBUTES = [
 ]
 
 
-def expansions(templates: list[str], words: dict[str, str]) -> set[str]:
+def expansions(templates: Iterable[str], words: dict[str, str]) -> set[str]:
     """Every sentence that templates can become, but for the names in it."""
     sentences = set()
     for template in templates:
@@ -46,25 +43,29 @@ def expansions(templates: list[str], words: dict[str, str]) -> set[str]:
 def worlds() -> dict[str, list[tuple[World, list[Question]]]]:
     return {
         split: [pair for pair, _ in zip(examples(3, split, 14), range(60), strict=False)]
-        for split in ("train", "test")
+        for split in SPLITS
     }
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
-def test_templates_of_the_splits_differ(attribute: Attribute) -> None:
-    for templates in (attribute.statements, attribute.questions, attribute.noun_phrases):
-        train = expansions(templates("train"), attribute.words)
-        test = expansions(templates("test"), attribute.words)
-        assert not train & test
-    assert attribute.statements("test") and attribute.questions("test")
+def test_sentences_of_the_splits_differ(attribute: Attribute) -> None:
+    uses: tuple[Callable[[Wording], Iterable[str]], ...] = (
+        lambda w: w.statements, Wording.all_questions, lambda w: w.noun_phrases,
+    )  # fmt: skip
+    for sentences in uses:
+        train, *tests = (
+            expansions(sentences(attribute.wording[s]), attribute.words) for s in SPLITS
+        )
+        for test in tests:
+            assert not train & test
+    assert all(attribute.wording[s].statements and attribute.wording[s].questions for s in SPLITS)
 
 
-@pytest.mark.parametrize(
-    "templates",
-    [COMPARISONS, COUNTS_BY_KIND, COUNTS_BY_PLACE, WRAPPERS, FILLERS, MAKER_AND_YEAR],
-)
-def test_templates_of_questions_and_fillers_differ(templates: dict[str, list[str]]) -> None:
-    assert not expansions(templates["train"], {}) & expansions(templates["test"], {})
+@pytest.mark.parametrize("frames", [pytest.param(f, id=n) for n, f in FRAMES.items()])
+def test_what_is_said_and_asked_of_anything_differs(frames: dict[str, list[str]]) -> None:
+    train = expansions(frames["train"], {})
+    for split in ("test", "fresh"):
+        assert not train & expansions(frames.get(split, []), {})
 
 
 def test_names_of_the_splits_differ() -> None:
@@ -72,7 +73,7 @@ def test_names_of_the_splits_differ() -> None:
     assert not train & test
     assert len(train) > 3000 and len(test) > 1000
     assert not set(FIRST_NAMES["train"]) & set(FIRST_NAMES["test"])
-    assert split_of_root("Varn") == "test", "the demo's documents are no training data"
+    assert share_of_root("Varn") == "test", "the demo's documents are no training data"
 
 
 def test_entities_of_the_splits_differ(worlds) -> None:
@@ -91,7 +92,7 @@ def test_entities_of_the_splits_differ(worlds) -> None:
     assert not names("train") & names("test")
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("split", SPLITS)
 def test_answers_follow_from_the_documents(worlds, split: str) -> None:
     """Read from the text alone: the values stand in the documents of the things asked about."""
     kinds = Counter()
