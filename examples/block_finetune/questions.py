@@ -73,7 +73,8 @@ def _wrap(rng: random.Random, world: World, text: str, starts_with_name: bool = 
     if rng.random() > 0.15:
         return text
     wrapper = rng.choice(FRAMES["wrappers"][world.split])
-    lower = text if starts_with_name else text[0].lower() + text[1:]
+    keeps = starts_with_name or text.startswith("I ")
+    lower = text if keeps else text[0].lower() + text[1:]
     return wrapper.format(q=lower)
 
 

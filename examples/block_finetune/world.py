@@ -163,7 +163,7 @@ def write_document(
         facts = [(n, v) for n, v in facts if n not in ("maker", "year")]
     for name, value in facts:
         sentence = _state(rng, thing, thing.attribute(name), value, split, not sentences)
-        if split == "train" and rng.random() < 0.15:
+        if split == "train" and ":" not in sentence and rng.random() < 0.15:
             sentence = f"{rng.choice(FRAMES['leads'][split])} {_lower(sentence, thing)}"
         _append(rng, sentences, sentence, thing, split)
         if rng.random() < 0.4:
