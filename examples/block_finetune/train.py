@@ -43,7 +43,7 @@ from prompts import chat_markup
 from ranks import Ranks
 from torch.utils.data import DataLoader
 
-MODES: dict[Mode, float] = {"full": 0.25, "none": 0.4, "sink": 0.35}
+MODES: dict[Mode, float] = {"full": 0.25, "none": 0.35, "sink": 0.4}
 
 
 def own_texts(model: Any, tokenizer: Any, count: int, length: int) -> list[list[int]]:

@@ -48,7 +48,22 @@ FIRST_NAMES: dict[Share, tuple[str, ...]] = {
         "Paula Quentin Rita Stefan Tilda Ugo Viola Werner Xenia Albert Berta Conrad "
         "Diana Edgar Frida George Hilda Ivan Johanna Karl Linda Magnus Nadia Otto Petra "
         "Robert Sofia Theodor Ursula Viktor Wanda Amir Fatima Kenji Mei Ravi Priya Kofi "
-        "Amara Diego Lucia Omar Leila Chen Sakura"
+        "Amara Diego Lucia Omar Leila Chen Sakura Aaron Abena Ada Adele Aisha Akira Alan "
+        "Alexander Alice Alma Amadou Ana Andrei Angela Aoife Armin Arthur Astrid August Axel "
+        "Beatrice Benedict Bernard Bianca Bjorn Bridget Camille Catherine Cedric Charlotte "
+        "Christopher Claude Colette Cornelia Cyril Dagmar Danuta David Deborah Dimitri Dominic "
+        "Dorothea Eamon Ebba Eleanor Elias Elizabeth Eloise Emeka Enrico Erik Esther Eugene "
+        "Eva Evelyn Farid Felicity Fernando Florian Francesca Frederick Gabriel Genevieve "
+        "Geoffrey Gertrude Giovanni Gloria Gudrun Guillaume Gwendolyn Hamid Hannelore Harold "
+        "Harriet Hassan Heinrich Henrietta Herbert Hiroshi Horace Ibrahim Ignatius Imogen Ines "
+        "Isabella Isidor Jacqueline Jaroslav Jasmine Joachim Joan Josephine Joyce Judith "
+        "Justine Kamala Katarina Kenneth Khadija Kjell Kwame Lars Laurence Leonora Liam Lorenzo "
+        "Louisa Lukas Madeleine Malcolm Manuel Margaret Marguerite Matilda Maximilian Mehmet "
+        "Michael Milena Mohammed Monika Nathaniel Natsuki Nicholas Nikolai Noor Octavia Odette "
+        "Oleg Oswald Pascal Patricia Penelope Percival Philippa Rachel Raymond Rebecca Reginald "
+        "Rosalind Rupert Salvador Sebastian Sergei Siegfried Sigrid Solveig Stanislav Susanna "
+        "Sylvester Tatiana Thaddeus Theresa Thomas Tobias Umberto Valentina Veronica Victoria "
+        "Vincent Vivian Wilhelmina William Winifred Wolfgang Yasmin Yusuf Zainab Zelda"
     ),
     "test": _words(
         "Ida Tomas Hanna Nils Maren Pavel Ruth Anton Birgit Casper Edith Fabian Gerda "
@@ -104,10 +119,17 @@ class Names:
 
     def person(self) -> str:
         while True:
-            first = self._rng.choice(FIRST_NAMES[self._share])
+            first = self._first_name()
             if first not in self._used:
                 self._used.add(first)
                 return f"{first} {self.root()}"
+
+    def _first_name(self) -> str:
+        # Half of those of training are invented, so that a model learns to copy a name as it is
+        # written, not to complete the names that it has met.
+        if self._share == "train" and self._rng.random() < 0.5:
+            return self._rng.choice(roots("train"))
+        return self._rng.choice(FIRST_NAMES[self._share])
 
     def town(self) -> str:
         root = self.root()
