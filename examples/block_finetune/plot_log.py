@@ -1,6 +1,8 @@
-"""Draw a training log: the losses, and the held-out questions that were looked at meanwhile.
+"""Draw training logs: the losses, and the held-out questions that were looked at meanwhile.
 
-python plot_log.py adapter/log.jsonl log.png
+    python plot_log.py adapter/log-*.jsonl log.png
+
+Several logs are drawn as one training: each continued where the one before had ended.
 """
 
 from __future__ import annotations
@@ -11,6 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from questions import KINDS
+
+
+def joined(logs: list[Path]) -> list[dict[str, Any]]:
+    """The lines of all logs, with steps counted from the beginning of the first."""
+    lines: list[dict[str, Any]] = []
+    before = 0
+    for log in logs:
+        found = [json.loads(line) for line in log.read_text().splitlines()]
+        lines += [{**x, "step": before + x["step"]} for x in found if "step" in x]
+        before = lines[-1]["step"]
+    return lines
 
 
 def draw(lines: list[dict[str, Any]], output: Path) -> None:
@@ -35,10 +48,10 @@ def draw(lines: list[dict[str, Any]], output: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("log", type=Path)
+    parser.add_argument("logs", type=Path, nargs="+")
     parser.add_argument("output", type=Path)
     arguments = parser.parse_args()
-    draw([json.loads(line) for line in arguments.log.read_text().splitlines()], arguments.output)
+    draw(joined(arguments.logs), arguments.output)
 
 
 if __name__ == "__main__":
