@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -82,6 +83,7 @@ def model_output(logits_output: Any) -> Any:
     return ModelRunnerOutput(logits_output=logits_output, can_run_graph=True)
 
 
+@functools.cache  # Python tries a failed import anew each time, and every pass asks.
 def flash_attention_3() -> Callable[..., torch.Tensor] | None:
     """``flash_attn_with_kvcache`` of sglang-kernel; None in builds without it."""
     try:

@@ -87,6 +87,7 @@ def _job(args: argparse.Namespace, server_args: Sequence[str]) -> Job:
             top_logprobs=args.top_logprobs,
             reorder=not args.no_reorder,
             seed=args.seed,
+            lora_path=args.lora_path,
         ),
         concurrency=args.concurrency,
         timeout=args.timeout,
@@ -137,6 +138,7 @@ def _add_run(run: argparse.ArgumentParser) -> None:
         "--model-path", help="start an engine; options for it, as of the server's, after --"
     )
     group.add_argument("--api-key", help="of the server")
+    group.add_argument("--lora-path", metavar="NAME", help="the LoRA adapter that is to answer")
     group.add_argument("--tokenizer", help="folder or name (default: the one that the server uses)")
     group.add_argument("--timeout", type=float, default=600, help="seconds for an answer")
     group.add_argument(

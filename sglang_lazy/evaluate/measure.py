@@ -35,6 +35,7 @@ class Settings:
     Attributes:
         answer_after: where an answer has this text, only what follows its last occurrence is
             judged: for models that show their work first.
+        lora_path: the name of the LoRA adapter that answers; None: the model itself.
     """
 
     max_new_tokens: int = 32
@@ -43,6 +44,7 @@ class Settings:
     top_logprobs: int = 256
     reorder: bool = True
     seed: int = 0
+    lora_path: str | None = None
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,8 @@ class Examiner:
         if spans:
             fields["document_spans"] = [list(span) for span in spans]
             fields.update(mode.fields(self.knows_link_tokens))
+        if self.settings.lora_path is not None:
+            fields["lora_path"] = self.settings.lora_path
         output = await self.client.generate({"input_ids": list(prompt), **fields})
         reason = output["meta_info"].get("finish_reason") or {}
         if reason.get("type") == "abort":

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sglang_lazy.evaluate.client import Client, RequestRefused
 from sglang_lazy.evaluate.dataset import Document, Example
-from sglang_lazy.evaluate.measure import Examiner, Settings
+from sglang_lazy.evaluate.measure import Examiner
 from sglang_lazy.evaluate.modes import Mode, parse_mode
 
 _EXAMPLE = Example(
@@ -51,7 +51,7 @@ async def refusal(examiner: Examiner, mode: Mode) -> str | None:
         return await refusal(examiner, plain) or (
             "the server does not know the request field chunk_link_tokens"
         )
-    short = Settings(max_new_tokens=1, reorder=False, top_logprobs=1)
+    short = replace(examiner.settings, max_new_tokens=1, reorder=False, top_logprobs=1)
     try:
         await replace(examiner, settings=short).measure(_EXAMPLE, mode)
     except (RequestRefused, ValueError) as e:

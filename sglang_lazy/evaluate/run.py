@@ -1,7 +1,8 @@
 """All questions in all modes, a few at a time, mode by mode.
 
-Full attention comes first, since the others are compared with it. Modes are not interleaved:
-each finds in the cache what its own questions brought.
+Full attention comes first, since the others are compared with it. Modes are not interleaved, so
+each finds in the cache what its own questions brought; and what a mode with the same contexts left
+there, where the pool holds all questions' documents.
 """
 
 from __future__ import annotations

@@ -3,12 +3,17 @@
 That includes the sink and the local heads of documents, which stand in no prompt's row.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+
+from sglang_lazy.evaluate.cli import main
+from sglang_lazy.evaluate.dataset import Document, Example, write_examples
+from sglang_lazy.evaluate.prompt import PromptWriter, chat_template
 
 from ..engines import Completion, Server
 from ..oracle import Oracle
@@ -179,3 +184,33 @@ def test_unknown_adapter(subject_of: Callable[..., Subject], prompt: Prompt) -> 
 def test_models_are_listed(tenants: Server) -> None:
     listed = requests.get(f"{tenants.url}/v1/models", timeout=30).json()["data"]
     assert {"a", "b"} <= {model["id"].split(":")[-1] for model in listed}
+
+
+def test_evaluation_of_an_adapter(
+    subject_of: Callable[..., Subject],
+    adapters: dict[str, Adapter],
+    tokenizer: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`python -m sglang_lazy.evaluate run --lora-path`: NLL of the gold answer is the adapter's."""
+    subject = subject_of(A)
+    documents = (Document("Belka sold the violin."), Document("Arvid hid the kettle."))
+    example = Example("Who sold the violin?", documents, ("Belka",))
+    write_examples(tmp_path / "q.jsonl", [example])
+    arguments = ["run", str(tmp_path / "q.jsonl"), "--url", subject.server.url, "--no-reorder"]
+    arguments += ["--max-new-tokens", "1", "--modes", "sink", "--lora-path"]
+    assert main([*arguments, A]) == 0
+    line = json.loads((tmp_path / "q.results.jsonl").read_text().splitlines()[1])
+    writer = PromptWriter(chat_template(tokenizer), tokenizer)
+    prompt, gold = writer.prompt(documents, example.question), writer.answer(example.gold)
+    spans = prompt.document_spans
+    before, after = prompt[: spans[0][0]], prompt[spans[-1][1] :]
+    whole = Prompt.of(before, *((prompt[a:b],) for a, b in spans), [*after, *gold])
+    rows = subject.rows(whole, len(prompt) - 1)
+    expected = -sum(rows[i, token].item() for i, token in enumerate(gold))
+    assert line["result"]["nll"] == pytest.approx(expected, abs=subject.tolerance * len(gold))
+
+    capsys.readouterr()
+    assert main([*arguments, "nobody", "--results", str(tmp_path / "other.jsonl")]) == 1
+    assert "nobody" in capsys.readouterr().err

@@ -53,6 +53,16 @@ def test_full_attention_sends_the_same_ids_without_spans() -> None:
     assert measurement.answer.document_tokens == 0
 
 
+@pytest.mark.parametrize("mode", ["full", "sink", "no-documents"])
+def test_an_adapter_answers_every_request(mode: str) -> None:
+    client = ScriptedClient()
+    measure(client, mode, lora_path="tuned")
+    assert {fields.get("lora_path") for fields in client.asked} == {"tuned"}
+    subject = examiner(client, lora_path="tuned")
+    assert asyncio.run(refusal(subject, parse_mode(mode))) is None
+    assert {fields.get("lora_path") for fields in client.asked} == {"tuned"}
+
+
 def test_no_documents() -> None:
     client = ScriptedClient()
     measurement = measure(client, "no-documents")
