@@ -103,13 +103,19 @@ class EvictableTree(RadixCache):
         num_evicted = 0
         while num_evicted < params.num_tokens and (node := heap.lowest()) is not None:
             if self._greedy_dual is not None:
-                self._greedy_dual.evicted(node)
-            self.token_to_kv_pool_allocator.free(node.value)
+                self._greedy_dual.advance(node)
             num_evicted += len(node.value)
-            self._delete_leaf(node)  # its parent may become a leaf, and enters the heap
-            self._record_remove_event(node)
+            self._evict_leaf(node)
         self.update_eviction_metrics(num_evicted, start)
         return EvictResult(num_tokens_evicted=num_evicted)
+
+    def _evict_leaf(self, node: TreeNode) -> None:
+        """Free a leaf's slots and take it out of the tree; its parent may become a leaf."""
+        if self._greedy_dual is not None:
+            self._greedy_dual.remember(node)
+        self.token_to_kv_pool_allocator.free(node.value)
+        self._delete_leaf(node)
+        self._record_remove_event(node)
 
     def inc_lock_ref(self, node: TreeNode | NodeBundle) -> Any:
         """Protect a node, or every node of a bundle, and their ancestors from eviction."""

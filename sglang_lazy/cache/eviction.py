@@ -118,10 +118,10 @@ class GreedyDual(EvictionStrategy):
             setattr(head, _RECORD, _Record(record.uses, record.clock, record.start))
             record.start += len(head.key)
 
-    def evicted(self, node: TreeNode) -> None:
+    def advance(self, node: TreeNode) -> None:
+        """The node is evicted, as the one of the lowest priority."""
         # A parent whose last child went before it may lie behind the clock.
         self.clock = max(self.clock, self.get_priority(node)[0])
-        self.remember(node)
 
     def remember(self, node: TreeNode) -> None:
         """The node leaves the tree, and may come back."""
