@@ -97,13 +97,17 @@ class LazyPrefixCache(PromptTree):
             state.wait_limit = limit
         return waits
 
+    def _still_waits(self, state: RequestState) -> bool:
+        """Whether a request that has begun to wait goes on: the claims that count only go."""
+        return state.wait_limit is not None and self.had_better_wait(state)
+
     def has_documents(self, req: Req) -> bool:
         return self._state_of(req) is not None
 
     def should_wait(self, req: Req) -> bool:
         """Whether a request that was matched waits for documents that others still compute."""
         state = self._state_of(req)
-        return state is not None and state.waits and self.had_better_wait(state)
+        return state is not None and self._still_waits(state)
 
     def reason_to_refuse(self, req: Req) -> str | None:
         """Why a request could never be admitted: a sentence; None where it can."""
@@ -119,7 +123,7 @@ class LazyPrefixCache(PromptTree):
         It must not be admitted: nothing says where its documents lie.
         """
         state = self._state_of(req)
-        return state is not None and state.layout is None and not state.waits
+        return state is not None and state.layout is None and not self._still_waits(state)
 
     def note_admission(self, req: Req) -> None:
         """Count what an admitted request found; it will compute its missing documents."""
@@ -148,7 +152,7 @@ class LazyPrefixCache(PromptTree):
         if state is None:
             return super().match_prefix(params)
         assert req is not None
-        if state.waits and self.had_better_wait(state):
+        if self._still_waits(state):
             # It has missed them when it began to wait: no need to look again.
             return compat.match_result(self._no_slots(), NodeBundle(()))
         is_admission = params.key.token_ids is req.full_untruncated_fill_ids
