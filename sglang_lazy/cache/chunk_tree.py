@@ -187,6 +187,8 @@ class ChunkTree(EvictableTree):
 
     def drop_unlocked(self) -> None:
         """Take back what requests hold in private that were not admitted, or have ended."""
+        if not self._private:
+            return
         for node in [n for n in self._private if n.lock_ref == 0]:
             self._private.remove(node)
             if node in self.evictable_leaves:  # else it was evicted meanwhile
