@@ -182,9 +182,10 @@ class LeafHeap(set["TreeNode"]):
     """The evictable leaves of a tree: a set to SGLang, which also gives the lowest priority.
 
     SGLang's own eviction asks every leaf for its priority each time. Here a heap is kept from
-    one eviction to the next: an eviction costs a push for each node that has become an evictable
-    leaf since the last one, and one pop a node, however many leaves there are. Between evictions
-    a node that comes or goes is noted, no more, for that happens several times a request.
+    one eviction to the next, which costs one pop a node, however many leaves there are. A node
+    comes and goes several times while a request uses it, so that is only noted, and what has
+    stayed is pushed later: when something is evicted, or when many nodes wait for it, so that no
+    eviction has to push more than those.
 
     A leaf whose priority has risen since it was pushed is put back when its turn comes, so
     priorities must not fall.
@@ -204,6 +205,8 @@ class LeafHeap(set["TreeNode"]):
         """A node has become an evictable leaf."""
         super().add(node)
         self._fresh[node] = None
+        if len(self._fresh) > _MAX_FRESH:
+            self._push_fresh()
 
     def remove(self, node: TreeNode) -> None:
         """A node is locked, has got a child, or has left the tree."""
@@ -250,4 +253,5 @@ class LeafHeap(set["TreeNode"]):
         heapq.heapify(self._heap)
 
 
+_MAX_FRESH = 256  # well under a millisecond of pushes
 _SLACK = 256
