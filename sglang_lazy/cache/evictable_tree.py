@@ -130,9 +130,11 @@ class EvictableTree(RadixCache):
         return unlock_result(sum(deltas))
 
     def _split_node(self, key: RadixKey, child: TreeNode, split_len: int) -> TreeNode:
+        if self._greedy_dual is None:
+            return super()._split_node(key, child, split_len)
+        self._greedy_dual.note(child)  # of a node that is new: both parts have its past
         head = super()._split_node(key, child, split_len)
-        if self._greedy_dual is not None:
-            self._greedy_dual.split(head, child)
+        self._greedy_dual.split(head, child)
         return head
 
 

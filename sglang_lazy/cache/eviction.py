@@ -111,12 +111,15 @@ class GreedyDual(EvictionStrategy):
         for node in nodes:
             self._record(node).clock = self.clock
 
+    def note(self, node: TreeNode) -> None:
+        """Take down what is remembered of a new node's tokens, if that was not done yet."""
+        self._record(node)
+
     def split(self, head: TreeNode, tail: TreeNode) -> None:
-        """``tail`` was cut in two: ``head``, new, stands above it."""
-        record: _Record | None = getattr(tail, _RECORD, None)
-        if record is not None:
-            setattr(head, _RECORD, _Record(record.uses, record.clock, record.start))
-            record.start += len(head.key)
+        """``tail``, which was noted, was cut in two: ``head``, new, stands above it."""
+        record = self._record(tail)
+        setattr(head, _RECORD, _Record(record.uses, record.clock, record.start))
+        record.start += len(head.key)
 
     def advance(self, node: TreeNode) -> None:
         """The node is evicted, as the one of the lowest priority."""

@@ -246,6 +246,23 @@ def test_uses_are_remembered_when_a_document_is_evicted() -> None:
     ) == [1, 4]
 
 
+def test_what_is_split_while_it_is_computed_keeps_its_past() -> None:
+    sim = new_simulation("gdsf")
+    whole, head = Prompt.of(text(*range(10, 30))), Prompt.of(text(*range(10, 20), 99))
+    for _ in range(3):
+        sim.serve(whole)
+    sim.evict(400)
+    long = sim.prefill(sim.start(whole))
+    other = sim.prefill(sim.start(head))
+    first_tokens = {node.key.token_ids[0]: node for node in tree_nodes(sim.cache)}
+    strategy = sim.cache.eviction_strategy
+    assert {token: strategy.uses(node) for token, node in first_tokens.items()} == {
+        10: 5, 20: 4, 99: 1,
+    }  # fmt: skip
+    sim.finish(long)
+    sim.finish(other)
+
+
 def test_a_retracted_request_counts_once() -> None:
     sim = new_simulation("gdsf")
     ask(sim, A)
