@@ -44,14 +44,14 @@ from eviction_traces import (
     best_fixed,
     prompts,
 )
-from sglang.srt.managers.schedule_batch import ReqKvInfo
+from sglang.srt.managers.schedule_batch import Req, ReqKvInfo
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.radix_cache import RadixCache
 
 from sglang_lazy.cache.prefix_cache import LazyPrefixCache
 from sglang_lazy.cache.prompt import SegmentKey
-from sglang_lazy.cache.request_state import STATE, RequestState
+from sglang_lazy.cache.request_state import RequestState
 from sglang_lazy.request import PromptShape
 
 BUDGETS = (0.01, 0.1, 0.5)
@@ -62,17 +62,15 @@ SHIFTING = "shifting"
 class PositionAwareCache(LazyPrefixCache):
     """A document is found only at the offset at which it was computed."""
 
-    def _state_of(self, req: Any) -> RequestState | None:
-        is_new = getattr(req, STATE, None) is None
-        state = super()._state_of(req)
-        if is_new and state is not None:
-            prompt = state.prompt
-            prompt.keys = tuple(
-                key._replace(namespace=("offset", start)) if is_document else key
-                for key, start, is_document in zip(
-                    prompt.keys, prompt.starts, prompt.is_document, strict=True
-                )
+    def _new_state(self, req: Req, shape: PromptShape) -> RequestState:
+        state = super()._new_state(req, shape)
+        prompt = state.prompt
+        prompt.keys = tuple(
+            key._replace(namespace=("offset", start)) if is_document else key
+            for key, start, is_document in zip(
+                prompt.keys, prompt.starts, prompt.is_document, strict=True
             )
+        )
         return state
 
 

@@ -150,9 +150,13 @@ def test_the_command_line_takes_the_policy() -> None:
         ({"intermediate_size": 14336}, 26624),
         ({"intermediate_size": 14336, "num_experts_per_tok": 2}, 48128),
         ({"moe_intermediate_size": 1024, "num_experts_per_tok": 8}, 17408),
+        # Layer by layer; a list without layers is no size.
+        ({"intermediate_size": [8192, 20480]}, 26624),
+        ({"moe_intermediate_size": [1024] * 4, "num_experts_per_tok": [4, 12, 4, 12]}, 17408),
+        ({"moe_intermediate_size": [], "intermediate_size": None}, 5120),
     ],
 )
-def test_break_even_keys(config: dict[str, int], expected: float) -> None:
+def test_break_even_keys(config: dict[str, Any], expected: float) -> None:
     model = SimpleNamespace(
         hf_text_config=SimpleNamespace(**config),
         num_attention_heads=32,

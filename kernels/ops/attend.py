@@ -1,19 +1,11 @@
 """Attention over ragged key spans, work unit by work unit.
 
-A *work unit* is a tile of query rows and a range of keys, for every KV head. With Δ the
-position offset of a key's span (docs/design.md, "What is computed"), a unit computes
+A work unit (``units.py``) is a tile of query rows and a range of keys, for every KV head.
+With Δ the position offset of a key's span (docs/design.md, "What is computed"), it computes
 
     o = softmax over its keys k of (sm_scale * <R(-Δ) q, k>), times v
 
-and the log-sum-exp of its scores. There are two flavours:
-
-- *Item units*: rows of any requests that attend to the same span, each with its own Δ.
-- *Segment units*: consecutive rows of one query segment, which walk a list of spans. The
-  tile is rotated once per span, always from the original; the segment's own span, the
-  last of its list, is causal.
-
-A unit that holds all keys of its rows writes ``out``; others write partial results, for
-``merge_state.py`` to combine.
+and the log-sum-exp of its scores.
 
 A tile holds the rows of one KV head's whole group side by side (GQA packing), so that
 K and V are read once for all of them. Keys are found through ``kv_indices`` (page size
@@ -31,20 +23,8 @@ import triton
 import triton.language as tl
 
 from sglang_lazy.kernels.rotate_gather import pair_dimension, rotate_pairs
+from sglang_lazy.kernels.units import NO_LIMIT, UNIT_FIELDS
 
-# Fields of a unit, int32 each.
-UNIT_FIELDS = (
-    "row_begin",  # first row: of q in a segment unit, of item_rows in an item unit
-    "num_rows",  # tokens
-    "span_begin",
-    "last_span",
-    "key_begin",  # first key within the first span
-    "key_end",  # end of the keys within the last span
-    "first_limit",  # keys of the last span that the first row sees; each later row one more
-    "partial_begin",  # the first row's place among the partial results; -1: write out
-    "num_tiles",  # tiles of keys; none holds keys of two spans
-)
-NO_LIMIT = 1 << 30
 _NUM_FIELDS = tl.constexpr(len(UNIT_FIELDS))
 _NO_LIMIT = tl.constexpr(NO_LIMIT)
 _LOG2_E = tl.constexpr(1.4426950408889634)

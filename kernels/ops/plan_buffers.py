@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sglang_lazy.kernels.attend import UNIT_FIELDS
 from sglang_lazy.kernels.config import LaunchConfig, device_architecture
 from sglang_lazy.kernels.planner import HostPlan
+from sglang_lazy.kernels.units import UNIT_FIELDS
 
 _STAGING = 2
 _ALIGN = 4  # int32 elements: 16 bytes

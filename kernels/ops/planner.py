@@ -1,4 +1,4 @@
-"""From ragged query segments and key spans to work units (``attend.py``).
+"""From ragged query segments and key spans to work units (``units.py``).
 
 Pure NumPy, built once per forward on the host and shared by all layers. Three choices:
 

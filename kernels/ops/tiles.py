@@ -1,4 +1,4 @@
-"""Cutting query rows into tiles, and each tile's keys into work units (``attend.py``)."""
+"""Cutting query rows into tiles, and each tile's keys into work units (``units.py``)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sglang_lazy.kernels.attend import NO_LIMIT, UNIT_FIELDS
 from sglang_lazy.kernels.config import LaunchConfig
+from sglang_lazy.kernels.units import NO_LIMIT, UNIT_FIELDS
 
 WAVES = (1, 2, 3, 4, 6, 8)
 

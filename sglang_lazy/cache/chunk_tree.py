@@ -187,11 +187,12 @@ class ChunkTree(EvictableTree):
 
     def drop_unlocked(self) -> None:
         """Take back what requests hold in private that were not admitted, or have ended."""
+        if not self._private:
+            return
         for node in [n for n in self._private if n.lock_ref == 0]:
             self._private.remove(node)
             if node in self.evictable_leaves:  # else it was evicted meanwhile
-                self.token_to_kv_pool_allocator.free(node.value)
-                self._delete_leaf(node)
+                self._evict_leaf(node)
 
     def evict_documents(self) -> None:
         """Evict what is there for prompts with documents alone, and not locked."""
@@ -200,11 +201,7 @@ class ChunkTree(EvictableTree):
         while leaves:
             node = leaves.pop()
             parent = node.parent
-            if self._greedy_dual is not None:
-                self._greedy_dual.remember(node)
-            self.token_to_kv_pool_allocator.free(node.value)
-            self._delete_leaf(node)
-            self._record_remove_event(node)
+            self._evict_leaf(node)
             if parent in self.evictable_leaves and _is_of_documents(parent):
                 leaves.append(parent)
 

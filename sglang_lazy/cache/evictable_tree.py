@@ -42,7 +42,6 @@ class EvictableTree(RadixCache):
 
     def __init__(self, params: CacheInitParams, break_even_keys: float = BREAK_EVEN_KEYS) -> None:
         self._greedy_dual: GreedyDual | None = None
-        self._leaf_heap: LeafHeap | None = None
         self._last_touch = -math.inf
         policy = params.eviction_policy.lower()
         # SGLang makes its own policies only.
@@ -51,14 +50,12 @@ class EvictableTree(RadixCache):
             self.eviction_policy = policy
             self.eviction_strategy = self._greedy_dual = GreedyDual(break_even_keys)
         if policy not in FALLING:
-            self._leaf_heap = LeafHeap(self.eviction_strategy, self.evictable_leaves)
+            self.evictable_leaves: set[TreeNode] = LeafHeap(self.eviction_strategy)
 
     def reset(self) -> None:
         super().reset()
         if self._greedy_dual is not None:
             self._greedy_dual.reset()
-        if self._leaf_heap is not None:
-            self._leaf_heap.clear()
 
     def touch(self, node: TreeNode | NodeBundle, priority: int) -> None:
         """Tell the eviction policy that a request uses a node, or a bundle, and their ancestors.
@@ -96,20 +93,26 @@ class EvictableTree(RadixCache):
 
     def evict(self, params: EvictParams) -> EvictResult:
         """Evict leaves in the policy's order until ``num_tokens`` are free, or none is left."""
-        heap = self._leaf_heap
-        if heap is None:
+        leaves = self.evictable_leaves
+        if not isinstance(leaves, LeafHeap):
             return super().evict(params)
         start = time.perf_counter()
         num_evicted = 0
-        while num_evicted < params.num_tokens and (node := heap.lowest()) is not None:
+        while num_evicted < params.num_tokens and (node := leaves.lowest()) is not None:
             if self._greedy_dual is not None:
-                self._greedy_dual.evicted(node)
-            self.token_to_kv_pool_allocator.free(node.value)
+                self._greedy_dual.advance(node)
             num_evicted += len(node.value)
-            self._delete_leaf(node)  # its parent may become a leaf, and enters the heap
-            self._record_remove_event(node)
+            self._evict_leaf(node)
         self.update_eviction_metrics(num_evicted, start)
         return EvictResult(num_tokens_evicted=num_evicted)
+
+    def _evict_leaf(self, node: TreeNode) -> None:
+        """Free a leaf's slots and take it out of the tree; its parent may become a leaf."""
+        if self._greedy_dual is not None:
+            self._greedy_dual.remember(node)
+        self.token_to_kv_pool_allocator.free(node.value)
+        self._delete_leaf(node)
+        self._record_remove_event(node)
 
     def inc_lock_ref(self, node: TreeNode | NodeBundle) -> Any:
         """Protect a node, or every node of a bundle, and their ancestors from eviction."""
@@ -127,16 +130,12 @@ class EvictableTree(RadixCache):
         return unlock_result(sum(deltas))
 
     def _split_node(self, key: RadixKey, child: TreeNode, split_len: int) -> TreeNode:
+        if self._greedy_dual is None:
+            return super()._split_node(key, child, split_len)
+        self._greedy_dual.note(child)  # of a node that is new: both parts have its past
         head = super()._split_node(key, child, split_len)
-        if self._greedy_dual is not None:
-            self._greedy_dual.split(head, child)
+        self._greedy_dual.split(head, child)
         return head
-
-    def _update_leaf_status(self, node: TreeNode) -> None:
-        was_leaf = node in self.evictable_leaves
-        super()._update_leaf_status(node)
-        if self._leaf_heap is not None and not was_leaf and node in self.evictable_leaves:
-            self._leaf_heap.push(node)
 
 
 def _with_ancestors(node: TreeNode | NodeBundle | None) -> Iterator[TreeNode]:

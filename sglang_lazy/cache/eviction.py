@@ -111,17 +111,20 @@ class GreedyDual(EvictionStrategy):
         for node in nodes:
             self._record(node).clock = self.clock
 
-    def split(self, head: TreeNode, tail: TreeNode) -> None:
-        """``tail`` was cut in two: ``head``, new, stands above it."""
-        record: _Record | None = getattr(tail, _RECORD, None)
-        if record is not None:
-            setattr(head, _RECORD, _Record(record.uses, record.clock, record.start))
-            record.start += len(head.key)
+    def note(self, node: TreeNode) -> None:
+        """Take down what is remembered of a new node's tokens, if that was not done yet."""
+        self._record(node)
 
-    def evicted(self, node: TreeNode) -> None:
+    def split(self, head: TreeNode, tail: TreeNode) -> None:
+        """``tail``, which was noted, was cut in two: ``head``, new, stands above it."""
+        record = self._record(tail)
+        setattr(head, _RECORD, _Record(record.uses, record.clock, record.start))
+        record.start += len(head.key)
+
+    def advance(self, node: TreeNode) -> None:
+        """The node is evicted, as the one of the lowest priority."""
         # A parent whose last child went before it may lie behind the clock.
         self.clock = max(self.clock, self.get_priority(node)[0])
-        self.remember(node)
 
     def remember(self, node: TreeNode) -> None:
         """The node leaves the tree, and may come back."""
@@ -178,43 +181,52 @@ def _tokens_before(namespace: Hashable) -> int:
     return namespace.num_tokens if isinstance(namespace, TextContext) else 0
 
 
-class LeafHeap:
-    """The evictable leaves of a tree, lowest priority first.
+class LeafHeap(set["TreeNode"]):
+    """The evictable leaves of a tree: a set to SGLang, which also gives the lowest priority.
 
-    Kept from one eviction to the next: a node costs a push when it becomes an evictable leaf,
-    and an eviction costs one pop a node, however many leaves there are. SGLang's own eviction
-    asks every leaf for its priority each time.
+    SGLang's own eviction asks every leaf for its priority each time. Here a heap is kept from
+    one eviction to the next, which costs one pop a node, however many leaves there are. A node
+    comes and goes several times while a request uses it, so that is only noted, and what has
+    stayed is pushed later: when something is evicted, or when many nodes wait for it, so that no
+    eviction has to push more than those.
 
     A leaf whose priority has risen since it was pushed is put back when its turn comes, so
     priorities must not fall.
 
     Args:
         strategy: gives priorities.
-        leaves: the tree's ``evictable_leaves``, which it keeps up to date.
     """
 
-    def __init__(self, strategy: EvictionStrategy, leaves: set[TreeNode]) -> None:
+    def __init__(self, strategy: EvictionStrategy) -> None:
+        super().__init__()
         self._strategy = strategy
-        self._leaves = leaves
+        self._fresh: dict[TreeNode, None] = {}  # an ordered set: leaves that are still to be pushed
         self._heap: list[tuple[Any, int, TreeNode]] = []
         self._pushes = 0
 
-    def __len__(self) -> int:
-        """Entries, of which some are out of date."""
-        return len(self._heap)
-
-    def push(self, node: TreeNode) -> None:
+    def add(self, node: TreeNode) -> None:
         """A node has become an evictable leaf."""
-        if len(self._heap) > 2 * len(self._leaves) + _SLACK:
-            self._compact()
-        self._pushes += 1
-        heapq.heappush(self._heap, (self._strategy.get_priority(node), self._pushes, node))
+        super().add(node)
+        self._fresh[node] = None
+        if len(self._fresh) > _MAX_FRESH:
+            self._push_fresh()
+
+    def remove(self, node: TreeNode) -> None:
+        """A node is locked, has got a child, or has left the tree."""
+        super().remove(node)
+        self._fresh.pop(node, None)
+
+    def clear(self) -> None:
+        super().clear()
+        self._fresh.clear()
+        self._heap.clear()
 
     def lowest(self) -> TreeNode | None:
         """The leaf to evict next; None where there is none. It stays."""
+        self._push_fresh()
         while self._heap:
             priority, order, node = self._heap[0]
-            if node not in self._leaves:
+            if node not in self:
                 heapq.heappop(self._heap)
                 continue
             now = self._strategy.get_priority(node)
@@ -223,15 +235,26 @@ class LeafHeap:
             heapq.heapreplace(self._heap, (now, order, node))
         return None
 
-    def clear(self) -> None:
-        self._heap.clear()
+    @property
+    def num_entries(self) -> int:
+        """Of the heap; some are out of date."""
+        return len(self._heap)
+
+    def _push_fresh(self) -> None:
+        for node in self._fresh:
+            self._pushes += 1
+            heapq.heappush(self._heap, (self._strategy.get_priority(node), self._pushes, node))
+        self._fresh.clear()
+        if len(self._heap) > 2 * len(self) + _SLACK:
+            self._compact()
 
     def _compact(self) -> None:
         """Keep each leaf's last entry."""
         self._heap.sort(key=lambda entry: entry[1])
-        last = {entry[2]: entry for entry in self._heap if entry[2] in self._leaves}
+        last = {entry[2]: entry for entry in self._heap if entry[2] in self}
         self._heap = list(last.values())
         heapq.heapify(self._heap)
 
 
+_MAX_FRESH = 256  # well under a millisecond of pushes
 _SLACK = 256

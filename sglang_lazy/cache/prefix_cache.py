@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -97,13 +97,17 @@ class LazyPrefixCache(PromptTree):
             state.wait_limit = limit
         return waits
 
+    def _still_waits(self, state: RequestState) -> bool:
+        """Whether a request that has begun to wait goes on: the claims that count only go."""
+        return state.wait_limit is not None and self.had_better_wait(state)
+
     def has_documents(self, req: Req) -> bool:
         return self._state_of(req) is not None
 
     def should_wait(self, req: Req) -> bool:
         """Whether a request that was matched waits for documents that others still compute."""
         state = self._state_of(req)
-        return state is not None and state.waits and self.had_better_wait(state)
+        return state is not None and self._still_waits(state)
 
     def reason_to_refuse(self, req: Req) -> str | None:
         """Why a request could never be admitted: a sentence; None where it can."""
@@ -119,7 +123,7 @@ class LazyPrefixCache(PromptTree):
         It must not be admitted: nothing says where its documents lie.
         """
         state = self._state_of(req)
-        return state is not None and state.layout is None and not state.waits
+        return state is not None and state.layout is None and not self._still_waits(state)
 
     def note_admission(self, req: Req) -> None:
         """Count what an admitted request found; it will compute its missing documents."""
@@ -142,13 +146,14 @@ class LazyPrefixCache(PromptTree):
         the second call passes the request's own ``full_untruncated_fill_ids``, and
         only then is that array put into the row's order.
         """
-        self.drop_unlocked()
         req = params.req
-        state = None if req is None else self._state_of(req, renew=True)
+        if req is None:  # SGLang's own cache_unfinished_req looks up what it has just stored
+            return super().match_prefix(params)
+        self.drop_unlocked()
+        state = self._state_of(req, renew=True)
         if state is None:
             return super().match_prefix(params)
-        assert req is not None
-        if state.waits and self.had_better_wait(state):
+        if self._still_waits(state):
             # It has missed them when it began to wait: no need to look again.
             return compat.match_result(self._no_slots(), NodeBundle(()))
         is_admission = params.key.token_ids is req.full_untruncated_fill_ids
@@ -163,12 +168,12 @@ class LazyPrefixCache(PromptTree):
             self.statistics.matched(start)
         return compat.match_result(*found)
 
-    def cache_unfinished_req(self, req: Req, chunked: bool = False, **kwargs: Any) -> None:
+    def cache_unfinished_req(self, req: Req, chunked: bool = False) -> None:
         """Hand what was computed so far to the tree; the request goes on."""
         self.drop_unlocked()
         state = admitted_state(req)
         if state is None:
-            super().cache_unfinished_req(req, chunked=chunked, **kwargs)
+            super().cache_unfinished_req(req, chunked)
             return
         end = len(req.get_fill_ids())
         old = req.last_node
@@ -183,7 +188,7 @@ class LazyPrefixCache(PromptTree):
         req.prefix_indices = self._row(req)[:end].to(torch.int64, copy=True)
 
     def cache_finished_req(
-        self, req: Req, is_insert: bool = True, *, kv_len_to_handle: int, **kwargs: Any
+        self, req: Req, is_insert: bool = True, *, kv_len_to_handle: int
     ) -> None:
         """Take over, or free, everything a finished, aborted or retracted request holds."""
         self.drop_unlocked()
@@ -191,7 +196,7 @@ class LazyPrefixCache(PromptTree):
         if state is None:
             if is_insert:
                 self.refresh(req.last_node)
-            super().cache_finished_req(req, is_insert, kv_len_to_handle=kv_len_to_handle, **kwargs)
+            super().cache_finished_req(req, is_insert, kv_len_to_handle=kv_len_to_handle)
             return
         self._in_flight.release(state)
         settled: list[TreeNode] = []

@@ -89,8 +89,7 @@ class PromptTree(ChunkTree):
             prompt.document_id(i): max(min(lengths[i], limit - prompt.starts[i]) - cached[i], 0)
             for i in missing
         }
-        state.waits = self.had_better_wait(state)
-        if state.waits or not self._detach(state, bundle, missing):
+        if self.had_better_wait(state) or not self._detach(state, bundle, missing):
             state.layout = None
             return self._no_slots(), NodeBundle(())
         state.bundle = state.bundle_of(nodes)

@@ -30,8 +30,8 @@ class RequestState:
         bundle: the tree nodes to lock.
         missing: missing tokens of documents when the request was matched, by document;
             of those that may come from the cache.
-        waits: whether it was matched, to be admitted, and had better wait.
-        wait_limit: the latest claim on documents when it began to wait; None if it did not.
+        wait_limit: the latest claim on documents when it began to wait; None if it has not
+            waited, or was admitted since.
         decode_spans: derived from the layout and the bundle, when decoding.
     """
 
@@ -43,7 +43,6 @@ class RequestState:
         self.heads: dict[int, DetachedRun] = {}
         self.bundle = NodeBundle(())
         self.missing: dict[Hashable, int] = {}
-        self.waits = False
         self.wait_limit: int | None = None
         self.decode_spans: Any = None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 
@@ -37,12 +39,19 @@ def break_even_keys(model_config: Any) -> float:
     """How many keys a token attends to when attention costs as much as all else of a layer.
 
     In multiplications, of a gated MLP: attention takes two of a head's width for each head and
-    key; projections and MLP take one for each of their weights that the token meets.
+    key; projections and MLP take one for each of their weights that the token meets. Where a
+    size is given layer by layer, as in Gemma 3n and Hunyuan, its mean counts.
     """
     hf = model_config.hf_text_config
     heads, head_dim = model_config.num_attention_heads, model_config.head_dim
     kv_heads, hidden = model_config.get_total_num_kv_heads(), model_config.hidden_size
-    experts = getattr(hf, "num_experts_per_tok", None) or 1
-    inner = getattr(hf, "moe_intermediate_size", None) or getattr(hf, "intermediate_size", 0)
-    weights = 2 * hidden * head_dim * (heads + kv_heads) + 3 * hidden * (inner or 0) * experts
+    experts = _mean_size(hf, "num_experts_per_tok") or 1
+    inner = _mean_size(hf, "moe_intermediate_size") or _mean_size(hf, "intermediate_size")
+    weights = 2 * hidden * head_dim * (heads + kv_heads) + 3 * hidden * inner * experts
     return float(weights / (2 * heads * head_dim))
+
+
+def _mean_size(hf_config: Any, name: str) -> float:
+    """A size, or the mean of a list of them; 0 where there is none."""
+    size = getattr(hf_config, name, None) or 0
+    return fmean(size) if isinstance(size, Sequence) else float(size)

@@ -68,13 +68,7 @@ def structured_inputs(
                 "give a prompt either as segments, or as text, or as input_ids with "
                 "document_spans; not as several of them"
             )
-        if not _is_batch_of_segments(segments):
-            return parse_segments(segments, chunk_context, chunk_link_tokens), None
-        options = _per_prompt(chunk_context, chunk_link_tokens, len(segments))
-        return [
-            prompt if isinstance(prompt, str) else _at(i, parse_segments, prompt, *option)
-            for i, (prompt, option) in enumerate(zip(segments, options, strict=True))
-        ], None
+        return _from_segments(segments, chunk_context, chunk_link_tokens), None
     if document_spans is not None:
         if input_ids is None:
             raise ValueError(
@@ -82,31 +76,52 @@ def structured_inputs(
             )
         if text is not None:
             raise ValueError("give a prompt either as text, or as input_ids with document_spans")
-        if not _is_batch_of_ids(input_ids):
-            return text, parse_document_spans(
-                input_ids, document_spans, chunk_context, chunk_link_tokens
-            )
-        if not isinstance(document_spans, Sequence) or len(document_spans) != len(input_ids):
-            raise ValueError(
-                f"document_spans must have one list for each of the {len(input_ids)} prompts"
-            )
-        options = _per_prompt(chunk_context, chunk_link_tokens, len(input_ids))
-        prompts = zip(input_ids, document_spans, options, strict=True)
-        return text, [
-            _at(i, parse_document_spans, ids, spans or (), *option)
-            for i, (ids, spans, option) in enumerate(prompts)
-        ]
+        return text, _from_spans(input_ids, document_spans, chunk_context, chunk_link_tokens)
     if chunk_context is None and chunk_link_tokens is None:
         return text, input_ids
+    return _with_options(text, chunk_context, chunk_link_tokens), input_ids
+
+
+def _from_segments(segments: Any, chunk_context: Any, chunk_link_tokens: Any) -> Any:
+    """One prompt, or a list of them."""
+    if not _is_batch_of_segments(segments):
+        return parse_segments(segments, chunk_context, chunk_link_tokens)
+    options = _per_prompt(chunk_context, chunk_link_tokens, len(segments))
+    return [
+        prompt if isinstance(prompt, str) else _at(i, parse_segments, prompt, *option)
+        for i, (prompt, option) in enumerate(zip(segments, options, strict=True))
+    ]
+
+
+def _from_spans(
+    input_ids: Any, document_spans: Any, chunk_context: Any, chunk_link_tokens: Any
+) -> Any:
+    """Token ids of one prompt, or of each prompt of a list."""
+    if not _is_batch_of_ids(input_ids):
+        return parse_document_spans(input_ids, document_spans, chunk_context, chunk_link_tokens)
+    if not isinstance(document_spans, Sequence) or len(document_spans) != len(input_ids):
+        raise ValueError(
+            f"document_spans must have one list for each of the {len(input_ids)} prompts"
+        )
+    options = _per_prompt(chunk_context, chunk_link_tokens, len(input_ids))
+    prompts = zip(input_ids, document_spans, options, strict=True)
+    return [
+        _at(i, parse_document_spans, ids, spans or (), *option)
+        for i, (ids, spans, option) in enumerate(prompts)
+    ]
+
+
+def _with_options(text: Any, chunk_context: Any, chunk_link_tokens: Any) -> Any:
+    """Plain text of one prompt, or of each prompt of a list."""
     if isinstance(text, str):
-        return TextWithOptions(text, chunk_context, chunk_link_tokens), input_ids
+        return TextWithOptions(text, chunk_context, chunk_link_tokens)
     if text is None or not all(isinstance(prompt, str) for prompt in text):
         _refuse_options(chunk_context, chunk_link_tokens)
     options = _per_prompt(chunk_context, chunk_link_tokens, len(text))
     return [
         prompt if option == (None, None) else _at(i, TextWithOptions, prompt, *option)
         for i, (prompt, option) in enumerate(zip(text, options, strict=True))
-    ], input_ids
+    ]
 
 
 def _refuse_options(chunk_context: Any, chunk_link_tokens: Any) -> None:

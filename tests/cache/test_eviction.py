@@ -246,6 +246,23 @@ def test_uses_are_remembered_when_a_document_is_evicted() -> None:
     ) == [1, 4]
 
 
+def test_what_is_split_while_it_is_computed_keeps_its_past() -> None:
+    sim = new_simulation("gdsf")
+    whole, head = Prompt.of(text(*range(10, 30))), Prompt.of(text(*range(10, 20), 99))
+    for _ in range(3):
+        sim.serve(whole)
+    sim.evict(400)
+    long = sim.prefill(sim.start(whole))
+    other = sim.prefill(sim.start(head))
+    first_tokens = {node.key.token_ids[0]: node for node in tree_nodes(sim.cache)}
+    strategy = sim.cache.eviction_strategy
+    assert {token: strategy.uses(node) for token, node in first_tokens.items()} == {
+        10: 5, 20: 4, 99: 1,
+    }  # fmt: skip
+    sim.finish(long)
+    sim.finish(other)
+
+
 def test_a_retracted_request_counts_once() -> None:
     sim = new_simulation("gdsf")
     ask(sim, A)
@@ -300,17 +317,19 @@ def test_a_new_start_after_a_flush() -> None:
 
 
 def test_heap_stays_small() -> None:
-    """A leaf that is locked and unlocked again and again leaves one entry in the end."""
+    """However often a leaf is locked and unlocked, during evictions or between them."""
     sim = new_simulation("lru")
     for i in range(20):
         ask(sim, doc(100 + i, 1), seed=i)
-    for _ in range(300):
-        for node in list(sim.cache.evictable_leaves):
+    leaves = sim.cache.evictable_leaves
+    assert isinstance(leaves, LeafHeap)
+    for i in range(300):
+        for node in list(leaves):
             sim.cache.inc_lock_ref(node)
             sim.cache.dec_lock_ref(node)
-    heap = sim.cache._leaf_heap
-    leaves = len(sim.cache.evictable_leaves)
-    assert isinstance(heap, LeafHeap) and leaves == 40
-    assert len(heap) <= 2 * leaves + 257
+        if i % 2:
+            leaves.lowest()
+    assert len(leaves) == 40
+    assert leaves.num_entries <= 2 * len(leaves) + 256
     evicted = sim.cache.evict(EvictParams(num_tokens=10_000)).num_tokens_evicted
     assert evicted == 60 and not sim.cache.evictable_leaves

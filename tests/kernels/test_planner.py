@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sglang_lazy.kernels.attend import NO_LIMIT
 from sglang_lazy.kernels.config import LaunchConfig
 from sglang_lazy.kernels.planner import HostPlan, plan_decode, plan_extend
 from sglang_lazy.kernels.tiles import choose_splits
+from sglang_lazy.kernels.units import NO_LIMIT
 
 HEADS = {"group": 4, "num_kv_heads": 8}
 

@@ -9,7 +9,7 @@ from typing import Any
 import requests
 
 from ..engines import Server
-from .judge import Fault
+from .verdict import Fault
 
 SETTLE_SECONDS = 30
 

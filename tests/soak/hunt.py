@@ -6,10 +6,11 @@ from typing import Any
 
 from . import replay
 from .arena import Arena
-from .judge import Fault, Judge, Tally
+from .judge import Judge
 from .run import WORKERS, Report, Step, run
 from .script import write_script
 from .shrink import shrink
+from .verdict import Fault, Tally
 
 NO_SERVER = ("no answer", "the server died", "the server hangs")
 

@@ -8,57 +8,15 @@ import torch
 
 from ..oracle import CachingOracle, Mode, Segment, lay_out
 from . import replay
+from .counts import check_counts
+from .pieces import chatml
+from .verdict import Fault, Tally, Wrong, require
 
 TOLERANCE = 2e-4
 """Of logprobs in float32: of order 10, sums over thousands of terms."""
 
 DEFAULT_MODE: Mode = "sink"
 Rows = Callable[[Sequence[int], int], torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong, with the answer to a step or (None) with the server."""
-
-    kind: str
-    step_id: int | None
-    message: str
-
-    def __str__(self) -> str:
-        of = "" if self.step_id is None else f" of step {self.step_id}"
-        return f"{self.kind}{of}: {self.message}"
-
-
-class Wrong(Exception):
-    """Something of an answer is not as it must be."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-def require(condition: bool, kind: str, message: str) -> None:
-    if not condition:
-        raise Wrong(kind, message)
-
-
-@dataclass
-class Tally:
-    """Figures of a run."""
-
-    requests: int = 0
-    checked: int = 0
-    by_surface: dict[str, int] = field(default_factory=dict)
-    tokens: int = 0
-    left: int = 0
-    aborted: int = 0
-    retractions: int = 0
-    documents: int = 0
-    hits: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    lost_logprobs: int = 0
-    largest_error: float = 0.0
 
 
 @dataclass
@@ -132,7 +90,7 @@ class Judge:
     ) -> None:
         if answer["finish_reason"] == "abort" and not answer.get("ids"):
             return  # before its first token
-        self._check_usage(outcome, segments, answer)
+        check_counts(segments, answer, self.tally)
         body = outcome["body"]
         length = sum(len(ids) for _, ids in segments)
         rows = self.rows(outcome, segments, answer)
@@ -260,44 +218,6 @@ class Judge:
             paths += [[*path, token] for token in ties]
         raise Wrong("wrong text", f"{answer['text']!r}; greedy is {' or '.join(map(repr, seen))}")
 
-    def _check_usage(
-        self, outcome: Mapping[str, Any], segments: Sequence[Segment], answer: Mapping[str, Any]
-    ) -> None:
-        """Counts that hold however much was found in the cache."""
-        meta, usage = answer.get("meta") or {}, answer.get("usage")
-        prompt = [token for _, ids in segments for token in ids]
-        num_documents = sum(kind == "document" for kind, _ in segments)
-        if answer.get("prompt_ids") is not None:
-            require(answer["prompt_ids"] == prompt, "prompt", f"{answer['prompt_ids']} is another")
-        retractions = meta.get("num_retractions", 0)
-        self.tally.retractions += retractions
-        for counts in filter(None, (meta, usage)):
-            # A retracted request may find part of its own answer.
-            own = counts["completion_tokens"] if retractions or not meta else -1
-            cached = counts.get("cached_tokens")
-            if cached is None:
-                cached = (counts.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
-            if answer["finish_reason"] != "abort":
-                told = counts["prompt_tokens"]
-                require(told == len(prompt), "usage", f"prompt_tokens {told}, not {len(prompt)}")
-            require(0 <= cached <= len(prompt) + own, "usage", f"cached_tokens {cached}: {counts}")
-        self.tally.prompt_tokens += len(prompt)
-        if meta:
-            self.tally.cached_tokens += meta["cached_tokens"]
-        info = meta.get("chunk_cache")
-        if info is not None:
-            lengths = [len(ids) for kind, ids in segments if kind == "document"]
-            is_sound = (
-                info["documents"] == num_documents
-                and 0 <= info["hits"] <= info["documents"]
-                and 0 <= info["cached_tokens"] <= sum(lengths)
-            )
-            require(is_sound, "chunk_cache", f"{info} of documents of {lengths} tokens")
-            self.tally.documents += info["documents"]
-            self.tally.hits += info["hits"]
-        elif meta and num_documents:
-            require(answer["finish_reason"] == "abort", "chunk_cache", "is missing")
-
     def segments(self, prompt: Any) -> list[Segment]:
         """Token ids of a prompt: pieces of text or of ids, or the turns of a chat."""
         pieces = prompt if isinstance(prompt, list) else chatml(prompt["turns"])
@@ -315,18 +235,3 @@ class Judge:
 def printable(text: str) -> str:
     """Without what may differ by where a stream was cut: characters not yet complete."""
     return text.replace("\ufffd", "")
-
-
-def chatml(turns: Sequence[Any]) -> list[Any]:
-    """What the tests' chat template makes of turns `[role, pieces or text]`."""
-    pieces: list[Any] = []
-    for role, content in turns:
-        inside = [["text", content]] if isinstance(content, str) else content
-        pieces += [["text", f"<|im_start|>{role}\n"], *inside, ["text", "<|im_end|>\n"]]
-    joined: list[Any] = []
-    for kind, content in [*pieces, ["text", "<|im_start|>assistant\n"]]:
-        if joined and kind == "text" == joined[-1][0]:
-            joined[-1] = [kind, joined[-1][1] + content]
-        else:
-            joined.append([kind, content])
-    return joined

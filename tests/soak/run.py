@@ -12,7 +12,8 @@ import torch
 
 from . import replay
 from .arena import Arena
-from .judge import Fault, Judge, Tally
+from .judge import Judge
+from .verdict import Fault, Tally
 
 Step = dict[str, Any]
 WORKERS = 8

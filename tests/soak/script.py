@@ -6,7 +6,7 @@ from pprint import pformat
 from typing import Any
 
 from . import replay
-from .judge import Fault
+from .verdict import Fault
 
 HEAD = '''#!/usr/bin/env python3
 """A fault that `python -m tests.soak` found and made small.

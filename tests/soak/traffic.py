@@ -5,14 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..e2e.prompts import sentences
+from .pieces import Piece, merged, message
+from .prompts import MAX_PROMPT_TOKENS, PREAMBLES, Prompts
 
 SEPARATOR = "<|next|>"
 POOL_TOKENS = 720
 """Slots of the server's KV pool: about three prompts."""
-
-MAX_PROMPT_TOKENS = 230
-"""With answer, sink and heads it fits into the pool however badly that is cut up."""
 
 SERVER = {
     "chunk_cache": "lazy",
@@ -27,12 +25,7 @@ SERVER = {
 }
 """Arguments of the server that the traffic is made for."""
 
-DOCUMENT_TOKENS = (1, 2, 7, 15, 16, 17, 24, 33, 47, 48, 49, 64, 90, 130)
-PREAMBLES = ("Answer from the notes.", "Read:\n", "You are careful and answer in one word. " * 4)
-
 Step = dict[str, Any]
-Piece = list[Any]
-"""`["text", content]` or `["document", content]`; content is text, or token ids."""
 
 
 @dataclass
@@ -51,7 +44,7 @@ class Traffic:
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
-        self._documents = [self._document() for _ in range(16)]
+        self._prompts = Prompts(self._rng, self.tokenizer)
         self._conversations: list[tuple[int, str, Any]] = []  # to be continued: step, kind, turns
         self._rids: list[str] = []
         self._next_id = 0
@@ -64,7 +57,7 @@ class Traffic:
         step_id, self._next_id = self._next_id, self._next_id + 1
         rng = self._rng
         if rng.random() < 0.03:
-            self._documents[rng.randrange(len(self._documents))] = self._document()
+            self._prompts.replace_document()
         chance = rng.random()
         if chance < 0.012:
             step: Step = {"path": "/flush_cache", "body": {}}
@@ -103,51 +96,6 @@ class Traffic:
                 step["leave_after"] = round(rng.choice((0.01, 0.05, 0.1, 0.3)) * rng.random(), 4)
         return step
 
-    # Prompts.
-
-    def _text(self, num_words: int) -> str:
-        text = ""
-        for sentence in sentences(self._rng.randrange(10**6)):
-            text += sentence
-            if len(words := text.split(" ")) > num_words:
-                return " ".join(words[:num_words])
-        raise AssertionError("unreachable")
-
-    def _document(self) -> str:
-        """Text of one of several lengths in tokens; some begin like others."""
-        rng = self._rng
-        num_tokens = rng.choice(DOCUMENT_TOKENS)
-        head = "Belka sold the violin in Lodz in 1871. " if rng.random() < 0.3 else ""
-        ids = self.tokenizer.encode(head + self._text(120), add_special_tokens=False)
-        return self.tokenizer.decode(ids[:num_tokens])
-
-    def _length(self, text: str) -> int:
-        return len(self.tokenizer.encode(text, add_special_tokens=False))
-
-    def _prompt_length(self, pieces: list[Piece]) -> int:
-        """In tokens, without earlier answers."""
-        return sum(self._length(c) if isinstance(c, str) else len(c) for _, c in pieces)
-
-    def _pieces(self, room: int = MAX_PROMPT_TOKENS) -> list[Piece]:
-        """Text and documents by turns, ending in text; some without documents."""
-        rng = self._rng
-        question = " " + self._text(rng.randint(1, 9))
-        room -= self._length(question)
-        pieces: list[Piece] = []
-        if rng.random() < 0.8:
-            pieces.append(["text", rng.choice(PREAMBLES) if rng.random() < 0.7 else self._text(9)])
-            room -= self._length(pieces[0][1])
-        weights = [1 / (1 + i) for i in range(len(self._documents))]  # Zipf
-        for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 5))):
-            document = rng.choices(self._documents, weights)[0]
-            if (room := room - self._length(document)) < 0:
-                break
-            pieces.append(["document", document])
-            if rng.random() < 0.2 and room > 20:
-                pieces.append(["text", "\n\nThen: " + self._text(2)])
-                room -= self._length(pieces[-1][1])
-        return merged([*pieces, ["text", question]])
-
     def _options(self, pieces: list[Piece]) -> dict[str, Any]:
         """Overrides for documents, where there are any."""
         if not any(kind == "document" for kind, _ in pieces):
@@ -178,7 +126,8 @@ class Traffic:
         body = {**prompt, **options, **self._tenant(), "sampling_params": sampling}
         body |= {"return_logprob": True, "top_logprobs_num": 5}
         if rng.random() < 0.1 and "n" not in sampling and judge:
-            body["logprob_start_len"] = rng.choice((0, rng.randrange(self._prompt_length(judge))))
+            length = self._prompts.length_of(judge)
+            body["logprob_start_len"] = rng.choice((0, rng.randrange(length)))
         elif rng.random() < 0.25 and "n" not in sampling:
             body["stream"] = True
         return {"path": "/generate", "body": body, "judge": {"prompts": [judge], **options}}
@@ -189,10 +138,10 @@ class Traffic:
         if earlier and self._rng.random() < 0.35:
             before, _, (pieces, options) = self._rng.choice(earlier)
             room = MAX_PROMPT_TOKENS - sum(len(ids) for _, ids in pieces) - 40
-            more = self._encoded(self._pieces(max(room, 30)))
+            more = self._prompts.encoded(self._prompts.pieces(max(room, 30)))
             pieces = [*pieces, ["text", [{"answer_ids": before}]], *more]
         else:
-            pieces = self._encoded(self._pieces())
+            pieces = self._prompts.encoded(self._prompts.pieces())
             options = self._options(pieces)
         if sum(len(ids) for _, ids in pieces) < MAX_PROMPT_TOKENS - 60:
             self._conversations.append((step_id, "ids", (pieces, options)))
@@ -206,17 +155,13 @@ class Traffic:
         )
         return step
 
-    def _encoded(self, pieces: list[Piece]) -> list[Piece]:
-        encode = self.tokenizer.encode
-        return [[kind, encode(text, add_special_tokens=False)] for kind, text in pieces]
-
     def _segments(self, step_id: int) -> Step:
-        pieces = self._pieces()
+        pieces = self._prompts.pieces()
         segments = [{kind: text} for kind, text in pieces]
         return self._generate({"segments": segments}, self._options(pieces), pieces)
 
     def _batch(self, step_id: int) -> Step:
-        batch = [self._pieces(110), self._pieces(110)]
+        batch = [self._prompts.pieces(110), self._prompts.pieces(110)]
         segments = [[{kind: text} for kind, text in pieces] for pieces in batch]
         step = self._generate({"segments": segments}, {}, None)
         step["body"] |= {"stream": False, "logprob_start_len": -1}
@@ -225,8 +170,8 @@ class Traffic:
         return step
 
     def _separated(self, step_id: int) -> Step:
-        pieces = [p for p in self._pieces() if p[0] == "document"]
-        question = ["text", " " + self._text(3)]
+        pieces = [p for p in self._prompts.pieces() if p[0] == "document"]
+        question = ["text", " " + self._prompts.text(3)]
         parts = ["Read." if self._rng.random() < 0.5 else "", *(d for _, d in pieces), question[1]]
         if not pieces:
             parts = [question[1]]
@@ -241,13 +186,13 @@ class Traffic:
         earlier = [c for c in self._conversations[-6:] if c[1] == "chat"]
         if earlier and rng.random() < 0.35:
             before, _, (turns, options) = rng.choice(earlier)
-            more = self._pieces(40) if options else [["text", self._text(5)]]
+            more = self._prompts.pieces(40) if options else [["text", self._prompts.text(5)]]
             turns = [*turns, ["assistant", {"answer_text": before}], ["user", more]]
         else:
-            user = self._pieces(MAX_PROMPT_TOKENS - 40)
+            user = self._prompts.pieces(MAX_PROMPT_TOKENS - 40)
             turns = [["system", [["text", rng.choice(PREAMBLES)]]], ["user", user]]
             options = self._options(user)
-        length = sum(self._length(text) for _, c in turns if isinstance(c, list) for _, text in c)
+        length = sum(self._prompts.length_of(c) for _, c in turns if isinstance(c, list))
         max_tokens = min(self._answer_tokens(), 30)
         if length < MAX_PROMPT_TOKENS - 100:
             self._conversations.append((step_id, "chat", (turns, options)))
@@ -278,7 +223,7 @@ class Traffic:
         }
 
     def _completion(self, step_id: int) -> Step:
-        pieces = self._pieces()
+        pieces = self._prompts.pieces()
         options = self._options(pieces)
         body = {"model": "m", "prompt": "", "segments": [{k: t} for k, t in pieces], **options}
         body |= {"max_tokens": self._answer_tokens(), "temperature": 0, "ignore_eos": True}
@@ -286,7 +231,7 @@ class Traffic:
         return {"path": "/v1/completions", "body": body, "judge": {"prompts": [pieces], **options}}
 
     def _anthropic(self, step_id: int) -> Step:
-        pieces = self._pieces(MAX_PROMPT_TOKENS - 40)
+        pieces = self._prompts.pieces(MAX_PROMPT_TOKENS - 40)
         options = self._options(pieces)
         content = [
             {"type": "text", "text": text}
@@ -307,23 +252,3 @@ class Traffic:
             "body": body,
             "judge": {"prompts": [{"turns": turns}], **options},
         }
-
-
-def merged(pieces: list[Piece]) -> list[Piece]:
-    """Text beside text joined: what clients send as one part is tokenised as one."""
-    joined: list[Piece] = []
-    for kind, content in pieces:
-        if joined and kind == "text" == joined[-1][0]:
-            joined[-1] = [kind, joined[-1][1] + content]
-        else:
-            joined.append([kind, content])
-    return joined
-
-
-def message(role: str, content: Any) -> dict[str, Any]:
-    """A chat message; `content` is pieces, or stands for an earlier answer."""
-    if isinstance(content, dict):
-        return {"role": role, "content": content}
-    if len(content) == 1 and content[0][0] == "text":
-        return {"role": role, "content": content[0][1]}
-    return {"role": role, "content": [{"type": kind, "text": text} for kind, text in content]}
