@@ -216,6 +216,11 @@ class LeafHeap(set["TreeNode"]):
         super().remove(node)
         self._fresh.pop(node, None)
 
+    def discard(self, node: TreeNode) -> None:
+        """As ``remove``, of a node that may not be there."""
+        super().discard(node)
+        self._fresh.pop(node, None)
+
     def clear(self) -> None:
         super().clear()
         self._fresh.clear()
