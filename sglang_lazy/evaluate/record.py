@@ -82,14 +82,18 @@ def _points(metric: str, figures: Figures, full: Figures) -> dict[str, Any]:
     value, baseline = figures.metrics[metric], full.metrics.get(metric)
     difference = figures.difference.get(metric)
     return {
-        "value": 100 * value.value,
-        "baseline": 100 * baseline.value if baseline else None,
+        "value": _points_of(value.value),
+        "baseline": _points_of(baseline.value) if baseline else None,
         "n": value.n,
         "interval": _interval(value),
-        "difference": 100 * difference.value if difference else None,
+        "difference": _points_of(difference.value) if difference else None,
         "difference_interval": _interval(difference) if difference else None,
     }
 
 
 def _interval(estimate: Estimate) -> list[float] | None:
-    return [100 * end for end in estimate.interval] if estimate.interval else None
+    return [_points_of(end) for end in estimate.interval] if estimate.interval else None
+
+
+def _points_of(share: float) -> float:
+    return round(100 * share, 4)
