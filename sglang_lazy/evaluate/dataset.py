@@ -22,6 +22,10 @@ from pathlib import Path
 from typing import Any
 
 
+ENCODING = "utf-8-sig"
+"""UTF-8, with or without the mark that some editors put in front."""
+
+
 class DatasetError(ValueError):
     """A file of questions, or a public data set, that cannot be read; names the place."""
 
@@ -118,15 +122,16 @@ def read_examples(path: Path, limit: int | None = None) -> list[Example]:
         DatasetError: a line is not an example; names the line and the fault.
     """
     examples: dict[str, Example] = {}
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if len(examples) == limit:
                 break
-            if not line.strip():
-                continue
             try:
-                example = Example.of_json(json.loads(line))
-            except ValueError as e:  # DatasetError, or what json raises
+                text = line.decode(ENCODING if number == 1 else "utf-8")
+                if not text.strip():
+                    continue
+                example = Example.of_json(json.loads(text))
+            except ValueError as e:  # DatasetError, or what decoding raises
                 raise DatasetError(f"{path}, line {number}: {e}") from None
             examples.setdefault(example.key, example)
     if not examples:

@@ -78,6 +78,18 @@ def test_broken_json_and_empty_files(tmp_path: Path) -> None:
         read_examples(tmp_path / "q.jsonl")
 
 
+def test_encoding(tmp_path: Path) -> None:
+    """UTF-8, with an editor's mark in front or without; what else it is, is said with its place."""
+    path = write_lines(tmp_path / "q.jsonl", LINE)
+    text = path.read_bytes()
+    expected = read_examples(path)
+    path.write_bytes(b"\xef\xbb\xbf" + text)
+    assert read_examples(path) == expected
+    path.write_bytes(text + b'\n{"question": "caf\xe9"}\n')
+    with pytest.raises(DatasetError, match=r"q\.jsonl, line 2.*utf-8"):
+        read_examples(path)
+
+
 def test_by_kind_keeps_the_order() -> None:
     kinds = ["b", "a", None, "b"]
     examples = [Example.of_json({**LINE, "kind": kind}) for kind in kinds]
