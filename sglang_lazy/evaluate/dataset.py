@@ -21,7 +21,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-
 ENCODING = "utf-8-sig"
 """UTF-8, with or without the mark that some editors put in front."""
 
@@ -102,6 +101,8 @@ def _document(index: int, data: Any) -> Document:
     title = data.get("title") or ""
     if not isinstance(title, str):
         raise DatasetError(f"{where}['title'] must be a string")
+    if title:
+        _text(title, f"{where}['title']")
     return Document(_text(data.get("text"), f"{where}['text']"), title)
 
 
@@ -112,6 +113,8 @@ def _optional(data: dict[str, Any], key: str) -> str:
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DatasetError(f"{where} must be a string that is not blank")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise DatasetError(f"{where} holds half of a surrogate pair, which is no character")
     return value
 
 

@@ -60,6 +60,7 @@ def test_repeated_questions_count_once(tmp_path: Path) -> None:
         ({**LINE, "answers": []}, "'answers'"),
         ({**LINE, "answers": ["x", 3]}, "answers[1]"),
         ({**LINE, "kind": 3}, "'kind'"),
+        ({**LINE, "question": "Who \ud83d?"}, "'question' holds half of a surrogate pair"),
     ],
 )
 def test_faults_are_named(tmp_path: Path, line: Any, fault: str) -> None:
