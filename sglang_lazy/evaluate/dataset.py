@@ -143,15 +143,19 @@ def read_examples(path: Path, limit: int | None = None) -> list[Example]:
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> int:
-    """Write a JSONL file, whole or not at all; returns the number of examples."""
+    """Write a JSONL file, whole or, for want of examples too, not at all; returns their number."""
     count = 0
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".part")
-    with unfinished.open("w", encoding="utf-8") as file:
-        for example in examples:
-            file.write(json.dumps(example.to_json(), ensure_ascii=False) + "\n")
-            count += 1
-    unfinished.replace(path)
+    try:
+        with unfinished.open("w", encoding="utf-8") as file:
+            for example in examples:
+                file.write(json.dumps(example.to_json(), ensure_ascii=False) + "\n")
+                count += 1
+        if count:
+            unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
     return count
 
 

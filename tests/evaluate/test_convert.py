@@ -10,6 +10,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from sglang_lazy.evaluate.cli import main
 from sglang_lazy.evaluate.convert import Options, convert
 from sglang_lazy.evaluate.dataset import DatasetError, Document, Example, read_examples
 
@@ -244,3 +245,12 @@ def test_values_of_other_types_are_refused(
 ) -> None:
     with pytest.raises(DatasetError, match="question 2 "):
         converted(name, write(tmp_path / "x.json", [CTXS, record]))
+
+
+@pytest.mark.parametrize("records", [[], [CTXS, {"question": "who"}]], ids=["none", "broken"])
+def test_a_failed_conversion_leaves_the_target_alone(tmp_path: Path, records: list[Any]) -> None:
+    source, target = write(tmp_path / "x.json", records), tmp_path / "out.jsonl"
+    target.write_text("before")
+    assert main(["convert", "nq", str(source), str(target)]) == 2
+    assert target.read_text() == "before"
+    assert {path.name for path in tmp_path.iterdir()} == {"x.json", "out.jsonl"}
