@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -92,17 +93,23 @@ class Client:
 
 def _message(response: requests.Response) -> str:
     """What a response says that is not 200, in one line."""
-    try:
-        body = response.json()
-    except ValueError:
-        body = None
-    if isinstance(body, dict):
-        error = body.get("message") or body.get("error") or body.get("detail")
-        if isinstance(error, dict):
-            error = error.get("message")
-        if error:
-            return f"{response.status_code}: {_first_sentence(str(error))}"
+    if sentence := sentence_of(response.text):
+        return f"{response.status_code}: {sentence}"
     return f"{response.status_code} {response.reason}"
+
+
+def sentence_of(body: str) -> str | None:
+    """The sentence in the body of an error; None where there is none."""
+    try:
+        data = json.loads(body)
+    except ValueError:
+        return None
+    if not isinstance(data, dict):
+        return None
+    error = data.get("message") or data.get("error") or data.get("detail")
+    if isinstance(error, dict):
+        error = error.get("message")
+    return _first_sentence(str(error)) if error else None
 
 
 def _first_sentence(error: str) -> str:

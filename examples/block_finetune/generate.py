@@ -66,8 +66,15 @@ def main() -> None:
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--per-kind", type=int, default=500, help="questions of each kind")
     parser.add_argument("--seed", default="1")
+    parser.add_argument(
+        "--without-target",
+        action="store_true",
+        help="for models that were not trained to answer in its form",
+    )
     arguments = parser.parse_args()
     for row in evaluation_set(arguments.seed, arguments.split, arguments.per_kind):
+        if arguments.without_target:
+            del row["target"]
         print(json.dumps(row, ensure_ascii=False))
 
 

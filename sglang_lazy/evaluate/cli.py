@@ -121,8 +121,12 @@ def _parser() -> argparse.ArgumentParser:
         description="Measure what encoding documents alone costs a model's answers.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    _add_run(commands.add_parser("run", help="ask questions in several modes, side by side"))
-    _add_convert(commands.add_parser("convert", help="make questions of a public set"))
+    # No abbreviations: a recorded command leaves options out by their names (--api-key).
+    for name, add_options, what in (
+        ("run", _add_run, "ask questions in several modes, side by side"),
+        ("convert", _add_convert, "make questions of a public set"),
+    ):
+        add_options(commands.add_parser(name, help=what, allow_abbrev=False))
     return parser
 
 

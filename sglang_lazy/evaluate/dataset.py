@@ -21,6 +21,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+ENCODING = "utf-8-sig"
+"""UTF-8, with or without the mark that some editors put in front."""
+
 
 class DatasetError(ValueError):
     """A file of questions, or a public data set, that cannot be read; names the place."""
@@ -98,6 +101,8 @@ def _document(index: int, data: Any) -> Document:
     title = data.get("title") or ""
     if not isinstance(title, str):
         raise DatasetError(f"{where}['title'] must be a string")
+    if title:
+        _text(title, f"{where}['title']")
     return Document(_text(data.get("text"), f"{where}['text']"), title)
 
 
@@ -108,6 +113,8 @@ def _optional(data: dict[str, Any], key: str) -> str:
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DatasetError(f"{where} must be a string that is not blank")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise DatasetError(f"{where} holds half of a surrogate pair, which is no character")
     return value
 
 
@@ -118,15 +125,16 @@ def read_examples(path: Path, limit: int | None = None) -> list[Example]:
         DatasetError: a line is not an example; names the line and the fault.
     """
     examples: dict[str, Example] = {}
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if len(examples) == limit:
                 break
-            if not line.strip():
-                continue
             try:
-                example = Example.of_json(json.loads(line))
-            except ValueError as e:  # DatasetError, or what json raises
+                text = line.decode(ENCODING if number == 1 else "utf-8")
+                if not text.strip():
+                    continue
+                example = Example.of_json(json.loads(text))
+            except ValueError as e:  # DatasetError, or what decoding raises
                 raise DatasetError(f"{path}, line {number}: {e}") from None
             examples.setdefault(example.key, example)
     if not examples:
@@ -135,15 +143,19 @@ def read_examples(path: Path, limit: int | None = None) -> list[Example]:
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> int:
-    """Write a JSONL file, whole or not at all; returns the number of examples."""
+    """Write a JSONL file, whole or, for want of examples too, not at all; returns their number."""
     count = 0
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".part")
-    with unfinished.open("w", encoding="utf-8") as file:
-        for example in examples:
-            file.write(json.dumps(example.to_json(), ensure_ascii=False) + "\n")
-            count += 1
-    unfinished.replace(path)
+    try:
+        with unfinished.open("w", encoding="utf-8") as file:
+            for example in examples:
+                file.write(json.dumps(example.to_json(), ensure_ascii=False) + "\n")
+                count += 1
+        if count:
+            unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
     return count
 
 

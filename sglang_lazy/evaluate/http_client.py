@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from sglang_lazy.evaluate.client import ModelInfo, RequestRefused
-from sglang_lazy.http_client import RETRIED_STATUSES, ServerUnreachable
+from sglang_lazy.http_client import RETRIED_STATUSES, ServerUnreachable, sentence_of
 from sglang_lazy.provenance import gpu_name
 
 ATTEMPTS = 4
@@ -50,11 +49,14 @@ class HttpClient:
         return output
 
     async def model_info(self) -> ModelInfo:
-        info = await self._request("GET", "/model_info")
-        local = _is_local(self._url)
-        return ModelInfo(
-            info["model_path"], info["tokenizer_path"], gpu_name() if local else "unknown"
-        )
+        try:
+            info = await self._request("GET", "/model_info")
+            model, tokenizer = info["model_path"], info["tokenizer_path"]
+        except RequestRefused as e:
+            raise RequestRefused(f"{self._url}/model_info: {e}") from None
+        except (KeyError, TypeError):
+            raise RequestRefused(f"{self._url}/model_info names no model: is it SGLang?") from None
+        return ModelInfo(model, tokenizer, gpu_name() if _is_local(self._url) else "unknown")
 
     async def close(self) -> None:
         await self._session.close()
@@ -68,7 +70,8 @@ class HttpClient:
                 async with self._session.request(method, self._url + path, json=fields) as response:
                     if response.status == 200:
                         return await response.json()
-                    message = _message(await response.text())
+                    body = await response.text()
+                    message = sentence_of(body) or body.strip() or "an answer without a reason"
             except TimeoutError as e:
                 raise ServerUnreachable(f"{self._url} did not answer in time") from e
             except aiohttp.ClientError as e:
@@ -78,15 +81,6 @@ class HttpClient:
                 raise RequestRefused(message)
             fault = message
         raise ServerUnreachable(f"{self._url} does not answer: {fault}")
-
-
-def _message(body: str) -> str:
-    """The sentence in an error's body."""
-    try:
-        error = json.loads(body)["error"]
-        return str(error["message"] if isinstance(error, dict) else error)
-    except (ValueError, KeyError, TypeError):
-        return body.strip() or "an answer without a reason"
 
 
 def _is_local(url: str) -> bool:

@@ -66,7 +66,7 @@ def _bars(
                 label=mode if g == 0 else None,
             )
     if "" not in groups:
-        axes.set_xticks(range(len(groups)), list(groups))
+        axes.set_xticks(range(len(groups)), list(groups), parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)
 
 

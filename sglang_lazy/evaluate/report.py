@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -71,7 +72,7 @@ def _kinds(summary: Summary) -> Table:
     for kind, modes in summary.kinds.items():
         count = max(figures.n for figures in modes.values())
         cells = [_percent(figures.metrics.get("contains")) for figures in modes.values()]
-        grid.add_row(f"{kind} [dim]({count})[/]", *cells)
+        grid.add_row(f"{escape(kind)} [dim]({count})[/]", *cells)
         if FULL in modes:
             less = [_percent(figures.difference.get("contains"), "+") for figures in modes.values()]
             grid.add_row("  less full", *less, end_section=True)

@@ -22,6 +22,9 @@ from sglang_lazy.evaluate.measure import Measurement
 FORMAT = 1
 """To be raised when a change makes older results incomparable."""
 
+_FIRST = b'{"settings": '
+"""What every file of results begins with."""
+
 
 class ResultsError(ValueError):
     """The file cannot be continued."""
@@ -87,8 +90,10 @@ class ResultsFile:
 
     def _load(self, settings: Mapping[str, Any]) -> int:
         """Read the file; returns how many of its bytes are whole lines."""
-        *lines, _rest = self.path.read_bytes().split(b"\n")
+        *lines, rest = self.path.read_bytes().split(b"\n")
         if not lines:
+            if not (rest.startswith(_FIRST) or _FIRST.startswith(rest)):
+                raise ResultsError(f"{self.path} is no file of results")
             return 0
         try:
             self._check(json.loads(lines[0])["settings"], settings)

@@ -49,6 +49,13 @@ def test_bad_use(
     assert fault in capsys.readouterr().err
 
 
+def test_no_abbreviations(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A key given as --api would be recorded with the command."""
+    with pytest.raises(SystemExit):
+        main(["run", str(data), "--url", "http://127.0.0.1:1", "--api", "secret"])
+    assert "unrecognized arguments: --api secret" in capsys.readouterr().err
+
+
 def test_bad_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text('{"question": "x"}\n')

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from sglang_lazy.evaluate.cli import main
 from sglang_lazy.evaluate.convert import Options, convert
 from sglang_lazy.evaluate.dataset import DatasetError, Document, Example, read_examples
 
@@ -37,6 +39,12 @@ CTXS = {
     ],
 }
 TRIVIA_ANSWER = {"value": "Kolm", "aliases": ["Ida Kolm", " ", "Kolm"], "type": "WikipediaEntity"}
+HUB = {
+    "question": "who built the lighthouse",
+    "answer": TRIVIA_ANSWER,
+    "entity_pages": {"title": ["Varn"], "wiki_context": ["By Kolm."]},
+    "search_results": {"title": [], "search_context": []},
+}
 
 
 def converted(name: str, path: Path, limit: int | None = None, **options: Any) -> list[Example]:
@@ -201,3 +209,48 @@ def test_no_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("no json")
     with pytest.raises(DatasetError, match="neither JSON nor"):
         converted("nq", tmp_path / "x.jsonl")
+
+
+def test_json_lines_by_the_name_of_json(tmp_path: Path) -> None:
+    """Wikipedia's texts hold line separators, which end no line of JSON lines."""
+    lines = [{**CTXS, "question": f"who\u2028{i}\x85"} for i in range(2)]
+    text = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    (tmp_path / "test.json").write_text("\ufeff" + text, encoding="utf-8")
+    examples = converted("nq", tmp_path / "test.json")
+    assert [e.question for e in examples] == [line["question"] for line in lines]
+
+
+def test_damaged_files_are_named(tmp_path: Path) -> None:
+    packed = gzip.compress(json.dumps(CTXS).encode())
+    for name, data in (("cut.jsonl.gz", packed[:-12]), ("latin.jsonl", b'{"question": "\xe9"}')):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(DatasetError, match=name):
+            converted("nq", tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "name, record",
+    [
+        ("nq", {**CTXS, "answers": "Kolm"}),  # not the answers K, o, l and m
+        ("nq", {**CTXS, "answers": [1927]}),
+        ("nq", {**CTXS, "ctxs": [{"title": "Varn", "text": None}]}),
+        ("nq", {**CTXS, "ctxs": [{"title": 5, "text": "A town."}]}),
+        ("triviaqa", {**HUB, "answer": {"value": "Kolm", "aliases": "Ida"}}),
+        ("triviaqa", {**HUB, "answer": {"value": "Kolm", "aliases": [None]}}),
+        ("triviaqa", {**HUB, "entity_pages": {"title": ["Varn"], "wiki_context": [None]}}),
+    ],
+)
+def test_values_of_other_types_are_refused(
+    tmp_path: Path, name: str, record: Mapping[str, Any]
+) -> None:
+    with pytest.raises(DatasetError, match="question 2 "):
+        converted(name, write(tmp_path / "x.json", [CTXS, record]))
+
+
+@pytest.mark.parametrize("records", [[], [CTXS, {"question": "who"}]], ids=["none", "broken"])
+def test_a_failed_conversion_leaves_the_target_alone(tmp_path: Path, records: list[Any]) -> None:
+    source, target = write(tmp_path / "x.json", records), tmp_path / "out.jsonl"
+    target.write_text("before")
+    assert main(["convert", "nq", str(source), str(target)]) == 2
+    assert target.read_text() == "before"
+    assert {path.name for path in tmp_path.iterdir()} == {"x.json", "out.jsonl"}

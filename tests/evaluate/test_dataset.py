@@ -60,6 +60,7 @@ def test_repeated_questions_count_once(tmp_path: Path) -> None:
         ({**LINE, "answers": []}, "'answers'"),
         ({**LINE, "answers": ["x", 3]}, "answers[1]"),
         ({**LINE, "kind": 3}, "'kind'"),
+        ({**LINE, "question": "Who \ud83d?"}, "'question' holds half of a surrogate pair"),
     ],
 )
 def test_faults_are_named(tmp_path: Path, line: Any, fault: str) -> None:
@@ -76,6 +77,18 @@ def test_broken_json_and_empty_files(tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text("\n")
     with pytest.raises(DatasetError, match="no examples"):
         read_examples(tmp_path / "q.jsonl")
+
+
+def test_encoding(tmp_path: Path) -> None:
+    """UTF-8, with an editor's mark in front or without; what else it is, is said with its place."""
+    path = write_lines(tmp_path / "q.jsonl", LINE)
+    text = path.read_bytes()
+    expected = read_examples(path)
+    path.write_bytes(b"\xef\xbb\xbf" + text)
+    assert read_examples(path) == expected
+    path.write_bytes(text + b'\n{"question": "caf\xe9"}\n')
+    with pytest.raises(DatasetError, match=r"q\.jsonl, line 2.*utf-8"):
+        read_examples(path)
 
 
 def test_by_kind_keeps_the_order() -> None:

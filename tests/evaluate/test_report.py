@@ -84,3 +84,16 @@ def test_records_need_full_attention(summary: Summary, tmp_path: Path) -> None:
     without = Summary({"none": summary.modes["none"]}, {}, {})
     with pytest.raises(ValueError, match="full"):
         write_records(without, tmp_path, gpu="", command="")
+
+
+def test_kinds_are_shown_as_they_are_named(tmp_path: Path) -> None:
+    """Neither rich's markup nor matplotlib's formulas: any word is a kind."""
+    kinds = ["[/dim]", "[bold]", "$x_{$"]
+    questions = examples(3, kinds)
+    measured = {(each.key, "full"): measurement(1.0) for each in questions}
+    summary = summarize(questions, MODES[:1], measured, {})
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(table(summary))
+    text = console.export_text()
+    assert all(f"{kind} (1)" in text for kind in kinds)
+    write_plot(tmp_path / "plot.png", summary)

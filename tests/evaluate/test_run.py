@@ -121,7 +121,7 @@ def test_a_first_line_that_was_cut_off_is_no_obstacle(tmp_path: Path) -> None:
     assert len(run_all(ScriptedClient(), tmp_path, examples(1), "sink").measured) == 1
 
 
-@pytest.mark.parametrize("text", ["hello\n", "[]\n", '{"question": "x"}\n'])
+@pytest.mark.parametrize("text", ["hello\n", "[]\n", '{"question": "x"}\n', '{"question": "x"}'])
 def test_other_files_are_left_alone(tmp_path: Path, text: str) -> None:
     results_path(tmp_path).write_text(text)
     with pytest.raises(ResultsError, match="no file of results"):

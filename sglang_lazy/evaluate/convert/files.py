@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from sglang_lazy.evaluate.dataset import DatasetError
+from sglang_lazy.evaluate.dataset import ENCODING, DatasetError
 
 _LIST_KEYS = ("Data", "data")
 """Where a JSON object holds its list of records (TriviaQA)."""
@@ -24,26 +25,28 @@ def read_records(path: Path) -> Iterator[Mapping[str, Any]]:
     if path.suffix == ".parquet":
         yield from _parquet(path)
         return
-    with _open(path) as file:
-        start = file.read(1)
-        while start.isspace():
+    try:
+        with _open(path) as file:
             start = file.read(1)
-        file.seek(0)
-        try:
+            while start.isspace():
+                start = file.read(1)
+            file.seek(0)
             if start == "[" or path.name.removesuffix(".gz").endswith(".json"):
                 yield from _json(path, file)
             else:
                 for line in file:
                     if line.strip():
                         yield json.loads(line)
-        except json.JSONDecodeError as e:
-            raise DatasetError(f"{path} is neither JSON nor JSON lines: {e}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as e:
+        raise DatasetError(f"{path} is neither JSON nor JSON lines: {e}") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as e:
+        raise DatasetError(f"{path} cannot be unpacked: {e}") from None
 
 
 def _open(path: Path) -> TextIO:
     if path.suffix == ".gz":
-        return io.TextIOWrapper(gzip.open(path), encoding="utf-8")
-    return path.open(encoding="utf-8")
+        return io.TextIOWrapper(gzip.open(path), encoding=ENCODING)
+    return path.open(encoding=ENCODING)
 
 
 def _json(path: Path, file: TextIO) -> Iterator[Mapping[str, Any]]:
@@ -51,8 +54,8 @@ def _json(path: Path, file: TextIO) -> Iterator[Mapping[str, Any]]:
     try:
         data = json.loads(text)
     except json.JSONDecodeError:
-        # Some sets call JSON lines ".json".
-        yield from (json.loads(line) for line in text.splitlines() if line.strip())
+        # Some sets call JSON lines ".json". Not splitlines: JSON may hold U+2028 as it is.
+        yield from (json.loads(line) for line in text.split("\n") if line.strip())
         return
     if isinstance(data, dict):
         lists = [data[key] for key in _LIST_KEYS if isinstance(data.get(key), list)]

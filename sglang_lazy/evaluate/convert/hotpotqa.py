@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sglang_lazy.evaluate.convert.options import Options
+from sglang_lazy.evaluate.convert.options import FAULTS, Options
 from sglang_lazy.evaluate.dataset import DatasetError, Document, Example
 
 
@@ -28,7 +28,7 @@ def hotpotqa(records: Iterable[Mapping[str, Any]], options: Options) -> Iterator
     for record in records:
         try:
             yield _example(record, options)
-        except (KeyError, TypeError, ValueError) as e:
+        except FAULTS as e:
             where = record.get("_id") or record.get("id") if isinstance(record, Mapping) else record
             raise DatasetError(f"question {where!r} is not in HotpotQA's format: {e!r}") from None
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sglang_lazy.evaluate.convert.options import Options
+from sglang_lazy.evaluate.convert.options import FAULTS, Options, answers_of
 from sglang_lazy.evaluate.dataset import DatasetError, Document, Example
 
 DEFAULT_DOCUMENTS = 10
@@ -40,7 +40,7 @@ def natural_questions(records: Iterable[Mapping[str, Any]], options: Options) ->
                 yield retrieved(record, options)
             elif record["positive_ctxs"]:  # some training questions have no gold passage
                 yield _training(record, options)
-        except (KeyError, TypeError, ValueError) as e:
+        except FAULTS as e:
             raise DatasetError(f"question {number} is not in DPR's format: {e!r}") from None
 
 
@@ -69,5 +69,5 @@ def _example(record: Mapping[str, Any], documents: Iterable[Document]) -> Exampl
     return Example.of_json({
         "question": record["question"],
         "documents": [document.to_json() for document in documents],
-        "answers": [answer for answer in record["answers"] if answer.strip()],
+        "answers": answers_of(record["answers"]),
     })  # fmt: skip

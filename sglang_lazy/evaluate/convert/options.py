@@ -6,8 +6,23 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from sglang_lazy.evaluate.dataset import Document
+from sglang_lazy.evaluate.dataset import DatasetError, Document
+
+FAULTS = (KeyError, TypeError, ValueError, AttributeError)
+"""What a record of another format raises while it is read."""
+
+
+def answers_of(value: Any) -> list[Any]:
+    """A list of answers, less blank ones.
+
+    Raises:
+        DatasetError: it is no list. The letters of a text would pass for answers.
+    """
+    if not isinstance(value, list):
+        raise DatasetError(f"expected a list of answers, got {value!r}")
+    return [each for each in value if not isinstance(each, str) or each.strip()]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from typing import Any
 
 from sglang_lazy.evaluate.convert.files import rows
 from sglang_lazy.evaluate.convert.natural_questions import retrieved
-from sglang_lazy.evaluate.convert.options import Options
+from sglang_lazy.evaluate.convert.options import FAULTS, Options, answers_of
 from sglang_lazy.evaluate.dataset import DatasetError, Document, Example
 
 UNKNOWN = "<unk>"
@@ -44,7 +44,7 @@ def triviaqa(records: Iterable[Mapping[str, Any]], options: Options) -> Iterator
                 yield retrieved(record, options)
                 continue
             example = _original(record, options) if "Question" in record else _hub(record, options)
-        except (KeyError, TypeError, ValueError, OSError) as e:
+        except (*FAULTS, OSError) as e:
             raise DatasetError(
                 f"question {number} is not in TriviaQA's format, or lacks its evidence: {e!r}"
             ) from None
@@ -76,7 +76,7 @@ def _original(record: Mapping[str, Any], options: Options) -> Example:
 
 
 def _example(
-    question: str, value: str, aliases: Iterable[str], pages: list[Document], options: Options
+    question: str, value: str, aliases: Any, pages: list[Document], options: Options
 ) -> Example:
     if value == UNKNOWN:
         raise ValueError("it has no answer; the test set's are not public")
@@ -86,5 +86,5 @@ def _example(
     return Example.of_json({
         "question": question,
         "documents": [document.to_json() for document in kept],
-        "answers": [a for a in dict.fromkeys([value, *aliases]) if a.strip()],
+        "answers": list(dict.fromkeys(answers_of([value, *answers_of(aliases)]))),
     })  # fmt: skip
