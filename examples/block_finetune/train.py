@@ -267,7 +267,7 @@ def parser(add_help: bool = True) -> argparse.ArgumentParser:
     add("--minutes", type=float, default=6.0, help="time of the training loop")
     add("--steps", type=int, default=0, help="stop after so many steps, if that is earlier")
     add("--resume", type=Path, help="adapter to continue with (default: a new one)")
-    add("--rank", type=int, default=16)
+    add("--rank", type=int, default=16, help="of a new adapter")
     add("--lr", type=float, default=1e-3)
     add("--tokens", type=int, default=24576, help="tokens of a batch, padding included")
     add("--graphs", action=argparse.BooleanOptionalAction, default=True, help="use CUDA graphs")
