@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import general_text
 import torch
@@ -32,6 +31,7 @@ from prompts import PromptBuilder, encode
 from questions import contains_answer, is_right
 
 MAX_NEW_TOKENS = 64
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @torch.inference_mode()
@@ -92,12 +92,20 @@ def answer(
     return answers
 
 
-def wilson(right: int, n: int) -> tuple[float, float]:
-    """95% interval of a share, in points (Wilson's score interval)."""
-    z, p = 1.96, right / n
-    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return 100 * (middle - half), 100 * (middle + half)
+def read_questions(path: Path) -> list[dict[str, Any]]:
+    """Questions as JSON lines; those without ``id`` are numbered, without ``kind`` they are "all".
+
+    Raises ``ValueError`` for a line that lacks ``question``, ``documents`` or ``answers``.
+    """
+    rows = []
+    for number, line in enumerate(path.read_text("utf-8").split("\n"), start=1):
+        if not line.strip():
+            continue
+        row = {"id": str(number), "kind": "all", **json.loads(line)}
+        if missing := {"question", "documents", "answers"} - row.keys():
+            raise ValueError(f"{path}, line {number} lacks {', '.join(sorted(missing))}")
+        rows.append(row)
+    return rows
 
 
 def scores(
@@ -118,7 +126,7 @@ def main() -> None:
     parser.add_argument("--adapter", help="folder of a LoRA adapter")
     parser.add_argument("--questions", type=Path, help="JSON lines (default: the test set)")
     parser.add_argument("--per-kind", type=int, default=500)
-    parser.add_argument("--modes", nargs="+", default=["full", "none", "sink"])
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=["full", "none", "sink"])
     parser.add_argument("--output", type=Path, default=Path("answers.json"))
     arguments = parser.parse_args()
     torch.set_float32_matmul_precision("high")
@@ -129,7 +137,7 @@ def main() -> None:
         else load_base(arguments.model, torch.float32)
     )
     if arguments.questions:
-        rows = [json.loads(line) for line in arguments.questions.read_text().splitlines()]
+        rows = read_questions(arguments.questions)
     else:
         rows = evaluation_set("1", "test", arguments.per_kind)
     result: dict[str, Any] = {

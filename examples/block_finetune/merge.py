@@ -38,6 +38,8 @@ def main() -> None:
     parser.add_argument("adapter")
     parser.add_argument("output", type=Path)
     arguments = parser.parse_args()
+    if arguments.output.exists():
+        parser.error(f"{arguments.output} is there already")
     print(merge(arguments.model, arguments.adapter, arguments.output))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,13 @@ def load_base(path: str | Path, dtype: torch.dtype) -> Any:
 
 
 def load_tokenizer(path: str | Path) -> tuple[Any, int | None]:
-    """The tokenizer, and the token that the engine uses as a sink."""
+    """The tokenizer, and the token that the engine uses as a sink.
+
+    Raises ``ValueError`` where there is no chat template, which all prompts are made with.
+    """
     tokenizer = AutoTokenizer.from_pretrained(path)
+    if not tokenizer.chat_template:
+        raise ValueError(f"{path} has no chat template: take an instruction-tuned model")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer, find_sink_token(tokenizer, None)
@@ -53,7 +59,7 @@ def merged(base_path: str | Path, adapter: str | Path, dtype: torch.dtype = torc
 
 
 def save_adapter(model: PeftModel, path: str | Path) -> None:
-    """Save the adapter in bfloat16."""
+    """Save the adapter in bfloat16. One that is there is replaced when the new one is complete."""
     state = {
         name: p.detach().to(torch.bfloat16).cpu()
         for name, p in model.state_dict().items()
@@ -61,7 +67,11 @@ def save_adapter(model: PeftModel, path: str | Path) -> None:
     }
     for config in model.peft_config.values():
         config.base_model_name_or_path = Path(str(config.base_model_name_or_path)).name
-    model.save_pretrained(str(path), state_dict=state, save_embedding_layers=False)
+    Path(path).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path, prefix=".saving-") as work:
+        model.save_pretrained(work, state_dict=state, save_embedding_layers=False)
+        for file in Path(work).iterdir():
+            file.replace(Path(path) / file.name)
 
 
 def causal_lm(model: Any) -> Any:

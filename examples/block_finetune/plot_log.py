@@ -22,7 +22,7 @@ def joined(logs: list[Path]) -> list[dict[str, Any]]:
     for log in logs:
         found = [json.loads(line) for line in log.read_text().splitlines()]
         lines += [{**x, "step": before + x["step"]} for x in found if "step" in x]
-        before = lines[-1]["step"]
+        before = lines[-1]["step"] if lines else 0
     return lines
 
 

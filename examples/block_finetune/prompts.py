@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
+from jinja2 import TemplateError
+
 from sglang_lazy.request.segments import SegmentedIds, SegmentedPrompt, TextSegment
 
 
@@ -62,12 +64,24 @@ def draw_style(rng: random.Random) -> Style:
 
 
 def chat_markup(tokenizer: Any, system: str | None = None) -> tuple[str, str]:
-    """What the chat template puts before and after one user message."""
+    """What the chat template puts before and after one user message.
+
+    A system message that the template refuses becomes the beginning of the user's. Raises
+    ``ValueError`` where the template does not show the user's message once, as it is.
+    """
     message = "<message>"
     messages = [{"role": "user", "content": message}]
     if system:
         messages.insert(0, {"role": "system", "content": system})
-    prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    try:
+        prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    except TemplateError:
+        if not system:
+            raise
+        before, after = chat_markup(tokenizer)
+        return f"{before}{system}\n\n", after
+    if prompt.count(message) != 1:
+        raise ValueError(f"the chat template makes {prompt!r} of the user's message {message!r}")
     before, after = prompt.split(message)
     if system == "" and "<|im_start|>user" in before:
         before = before[before.index("<|im_start|>user") :]

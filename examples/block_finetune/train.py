@@ -7,11 +7,15 @@ its own. Training stops by the clock, and the learning rate falls to zero by the
 command uses whatever GPU there is. Two losses: cross entropy of the answers, and the KL divergence
 from the base model on ordinary text (package descriptions, and text that the base model writes),
 which keeps ordinary prompts as they were.
+
+The adapter is saved ``--looks`` times on the way too, for the case that the run breaks off. Each
+run into a folder writes the next of ``log-1.jsonl``, ``log-2.jsonl``, ...
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -50,8 +54,9 @@ def own_texts(model: Any, tokenizer: Any, count: int, length: int) -> list[list[
     """Texts of ``length`` tokens that the base model writes: 70% chats, 30% free prose."""
     device = next(model.parameters()).device
     before, _ = chat_markup(tokenizer)
-    chat = tokenizer(before, add_special_tokens=False)["input_ids"]
-    prose = [tokenizer.unk_token_id or tokenizer.bos_token_id]
+    bos = tokenizer.bos_token_id
+    prose = [tokenizer.eos_token_id if bos is None else bos]
+    chat = tokenizer(before, add_special_tokens=False)["input_ids"] or prose
     num_chats = max(1, int(count * 0.7))
     # All in one batch, padded on the left; what is behind ``length`` is cut off.
     padding = len(chat) - len(prose)
@@ -118,14 +123,40 @@ def look(
     return {k: round(100 * sum(v) / len(v), 1) for k, v in sorted(right.items())}
 
 
+def check_output(output: Path, resume: Path | None) -> None:
+    """Raises ``FileExistsError`` where training would replace an adapter of another run.
+
+    ``FileNotFoundError`` where there is nothing to continue.
+    """
+    if resume and not (resume / "adapter_config.json").is_file():
+        raise FileNotFoundError(f"--resume: {resume} holds no adapter")
+    there = (output / "adapter_config.json").is_file()
+    if there and not (resume and output.samefile(resume)):
+        raise FileExistsError(
+            f"{output} holds an adapter: continue it (--resume {output}), or name another --output"
+        )
+
+
+def new_log(folder: Path) -> Path:
+    """The first of ``log-1.jsonl``, ``log-2.jsonl``, ... that is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = (folder / f"log-{n}.jsonl" for n in itertools.count(1))
+    return next(name for name in names if not name.exists())
+
+
 def train(arguments: argparse.Namespace) -> None:
-    """Train and save an adapter, together with other processes where ``torchrun`` started some."""
+    """Train and save an adapter, together with other processes where ``torchrun`` started some.
+
+    Raises the errors of ``check_output``, and ``ValueError`` for a model without a chat template.
+    """
     ranks = Ranks()
+    check_output(arguments.output, arguments.resume)
+    tokenizer, sink_token_id = load_tokenizer(arguments.model)
+    encoder = Encoder(tokenizer, sink_token_id)
     torch.manual_seed(arguments.seed + ranks.rank)
     random.seed(arguments.seed + ranks.rank)
     torch.set_float32_matmul_precision("high")
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    log = (arguments.output / "log.jsonl" if ranks.is_first else Path(os.devnull)).open("w")
+    log = (new_log(arguments.output) if ranks.is_first else Path(os.devnull)).open("w")
 
     def report(**fields: Any) -> None:
         if not ranks.is_first:
@@ -134,8 +165,6 @@ def train(arguments: argparse.Namespace) -> None:
         print(line, flush=True)
         print(line, file=log, flush=True)
 
-    tokenizer, sink_token_id = load_tokenizer(arguments.model)
-    encoder = Encoder(tokenizer, sink_token_id)
     # Workers start before the GPU is touched, since they are forked.
     loader = iter(
         DataLoader(
@@ -178,7 +207,8 @@ def train(arguments: argparse.Namespace) -> None:
 
     gradients = Gradients(losses, parameters, device, arguments.graphs)
     room: dict[tuple[int, ...], int] = {}
-    looks = {m: held_out_batches(encoder, m, arguments.look, 32) for m in MODES}
+    looked_at = MODES if arguments.look else ()
+    looks = {m: held_out_batches(encoder, m, arguments.look, 32) for m in looked_at}
     report(event="start", parameters=sum(p.numel() for p in parameters), device=str(device))
 
     started = time.monotonic()
@@ -212,9 +242,11 @@ def train(arguments: argparse.Namespace) -> None:
                 prompts=len(batch.input_ids), length=batch.input_ids.shape[1],
                 graphs=gradients.enabled,
             )  # fmt: skip
-        if share >= next_look and arguments.look and ranks.is_first:
+        if share >= next_look and ranks.is_first:
             pause = time.monotonic()
-            next_look += 1 / arguments.looks
+            if next_look:  # else nothing is learned yet
+                save_adapter(model, arguments.output)
+            next_look += 1 / arguments.looks if arguments.looks else math.inf
             with torch.autocast(device.type, dtype), disable_input_dtype_casting(model):
                 for mode, batches in looks.items():
                     report(
@@ -235,7 +267,7 @@ def parser(add_help: bool = True) -> argparse.ArgumentParser:
     add("--minutes", type=float, default=6.0, help="time of the training loop")
     add("--steps", type=int, default=0, help="stop after so many steps, if that is earlier")
     add("--resume", type=Path, help="adapter to continue with (default: a new one)")
-    add("--rank", type=int, default=16)
+    add("--rank", type=int, default=16, help="of a new adapter")
     add("--lr", type=float, default=1e-3)
     add("--tokens", type=int, default=24576, help="tokens of a batch, padding included")
     add("--graphs", action=argparse.BooleanOptionalAction, default=True, help="use CUDA graphs")
@@ -245,7 +277,7 @@ def parser(add_help: bool = True) -> argparse.ArgumentParser:
     add("--own-texts", type=int, default=1024, help="texts that the base model writes first")
     add("--workers", type=int, default=12, help="processes that make batches")
     add("--look", type=int, default=64, help="test worlds to look at while training; 0: none")
-    add("--looks", type=int, default=5, help="how often")
+    add("--looks", type=int, default=5, help="how often to look, and to save the adapter")
     add("--log-every", type=int, default=20)
     add("--seed", type=int, default=0)
     return made

@@ -47,12 +47,20 @@ class World:
 
 
 def fill(rng: random.Random, template: str, thing: str, value: str = "", **words: str) -> str:
-    """One sentence from a template: alternatives drawn, placeholders filled, capitalised."""
-    words = {"title": "", **words}
+    """One sentence from a template: alternatives drawn, placeholders filled, capitalised.
+
+    "a" in front of a placeholder is "an" where the word that fills it begins with a vowel.
+    """
+    words = {"title": "", "V": value, **words}
+    template = re.sub(
+        r"\b([Aa]) (?=\{(\w+)\})",
+        lambda m: f"{m[1]}n " if words.get(m[2], "").startswith(tuple("aeiou")) else m[0],
+        template,
+    )
     text = re.sub(r"\{(\w+)\}", lambda m: words.get(m[1], m[0]), template)
     text = re.sub(r"\[([^\[\]]*)\]", lambda m: rng.choice(m[1].split("|")), text)
     text = text.replace("{N}", thing.removeprefix("the "))
-    text = text.replace("{S}", thing).replace("{V}", value)
+    text = text.replace("{S}", thing)
     return text[0].upper() + text[1:]
 
 

@@ -18,9 +18,9 @@ from questions import (
     final_answer,
     is_right,
 )
-from vocabulary import FIRST_NAMES, NUMBER_WORDS, SPLITS, roots, share_of_root
+from vocabulary import FIRST_NAMES, NUMBER_WORDS, POOLS, SPLITS, roots, share_of_root
 from wordings import FRAMES, Wording
-from world import World
+from world import World, fill
 
 PER_KIND = 40
 ATTRIBUTES = [
@@ -59,6 +59,38 @@ def test_sentences_of_the_splits_differ(attribute: Attribute) -> None:
         for test in tests:
             assert not train & test
     assert all(attribute.wording[s].statements and attribute.wording[s].questions for s in SPLITS)
+
+
+def test_training_sentences_have_no_gaps() -> None:
+    """Whatever alternatives are drawn: no space is doubled, at an end or before a full stop."""
+    wordings = [(a.wording["train"], a.words) for p in ATTRIBUTES for a in p.values]
+    lists = [(x, words) for wording, words in wordings for x in wording]
+    lists += [(frames["train"], {}) for frames in FRAMES.values()]
+    for sentences, words in lists:
+        for text in expansions(sentences, {"title": "", **words}):
+            assert text == text.strip() and not re.search(r"\s\s|\s[.,;:!?)]|\(\s|\) \.", text)
+
+
+@pytest.mark.parametrize("attribute", ATTRIBUTES)
+def test_training_statements_state_nothing_else(attribute: Attribute) -> None:
+    """A value that another attribute of the same thing might have."""
+    siblings = [a for c in CATEGORIES.values() if attribute in c.attributes for a in c.attributes]
+    values = {v.lower() for a in siblings for v in POOLS.get(a.values, ())}
+    sentences = expansions(attribute.wording["train"].statements, {"title": "", **attribute.words})
+    for text in sentences:
+        assert not [v for v in values if re.search(rf"\b{re.escape(v)}\b", text)], text
+
+
+@pytest.mark.parametrize(
+    ("template", "words", "expected"),
+    [
+        ("It has a {V} tail.", {}, "It has an orange tail."),
+        ("How often is a {noun} seen?", {"noun": "owl"}, "How often is an owl seen?"),
+        ("How often is a {noun} seen?", {"noun": "ship"}, "How often is a ship seen?"),
+    ],
+)
+def test_articles_fit(template: str, words: dict[str, str], expected: str) -> None:
+    assert fill(random.Random(0), template, "Comet Hallend", "orange", **words) == expected
 
 
 @pytest.mark.parametrize("frames", [pytest.param(f, id=n) for n, f in FRAMES.items()])

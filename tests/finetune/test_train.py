@@ -2,19 +2,24 @@
 
 import argparse
 import json
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import evaluate_hf
+import plot_log
 import pytest
 import recipe
 import torch
 from data import Encoder
 from dense import collate
 from generate import evaluation_set, examples
+from merge import main as merge_main
 from merge import merge
 from model import answer_logits, load_base, load_tokenizer, merged, negative_log_likelihood
-from prompts import encode
+from prompts import chat_markup, encode
 from safetensors.torch import load_file
 from train import parser, train
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
@@ -48,7 +53,7 @@ def adapter(tiny_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def log(adapter: Path, event: str) -> list[dict]:
-    lines = map(json.loads, (adapter / "log.jsonl").read_text().splitlines())
+    lines = map(json.loads, (adapter / "log-1.jsonl").read_text().splitlines())
     return [line for line in lines if line["event"] == event]
 
 
@@ -70,6 +75,133 @@ def test_training_continues_with_an_adapter(tiny_dir: Path, adapter: Path, tmp_p
     (continued,) = log(tmp_path, "step")
     assert continued["loss"] < losses[0] - 0.5
     assert continued["prompts"] >= 1 and not continued["graphs"]
+
+
+QUICK = (
+    "--minutes 10 --rank 2 --tokens 1800 --text-batch 1 --text-length 16 --own-texts 2 "
+    "--workers 0 --look 0 --kl-weight 0"
+)
+
+
+def quick(model: Path, output: Path, *more: str) -> argparse.Namespace:
+    return parser().parse_args([str(model), "--output", str(output), *QUICK.split(), *more])
+
+
+def test_a_run_that_breaks_off_leaves_an_adapter(
+    tiny_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is continued in the same folder, and its log stays; no other run replaces it."""
+    clip, calls = torch.nn.utils.clip_grad_norm_, []
+
+    def breaks_off(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return clip(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.nn.utils, "clip_grad_norm_", breaks_off)
+        with pytest.raises(KeyboardInterrupt):
+            train(quick(tiny_dir, tmp_path, "--steps", "4", "--looks", "4"))
+    weights = load_file(tmp_path / "adapter_model.safetensors")
+    assert any(w.any() for name, w in weights.items() if "lora_B" in name)
+    with pytest.raises(FileExistsError, match="holds an adapter: continue it"):
+        train(quick(tiny_dir, tmp_path, "--steps", "1"))
+    before = (tmp_path / "log-1.jsonl").read_text()
+    train(quick(tiny_dir, tmp_path, "--steps", "1", "--resume", str(tmp_path)))
+    assert (tmp_path / "log-1.jsonl").read_text() == before
+    logs = sorted(tmp_path.glob("log-*.jsonl"))
+    assert [p.name for p in logs] == ["log-1.jsonl", "log-2.jsonl"]
+    assert [x["step"] for x in plot_log.joined(logs)] == [1, 2, 2]
+    assert not list(tmp_path.glob(".saving*"))
+
+
+def test_plotting_a_log_that_ended_before_the_first_step(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('{"event": "text"}\n')
+    (tmp_path / "b").write_text('{"event": "step", "step": 1, "loss": 1.0, "kl": 0.1}\n')
+    lines = plot_log.joined([tmp_path / "a", tmp_path / "b"])
+    assert [x["step"] for x in lines] == [1]
+    plot_log.draw(lines, tmp_path / "log.png")
+    assert (tmp_path / "log.png").stat().st_size > 1000
+
+
+NO_SYSTEM = (
+    "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}"
+    "{{ raise_exception('System role not supported') }}{% endif %}"
+    "<{{ m.role }}>{{ m.content | trim }}<end>{% endfor %}<model>"
+)
+
+
+@pytest.fixture
+def odd(tiny_dir: Path, tmp_path: Path) -> Callable[..., Path]:
+    """The tiny model with another tokenizer configuration."""
+
+    def made(**fields: Any) -> Path:
+        path = tmp_path / "model"
+        shutil.copytree(tiny_dir, path)
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        for name, value in fields.items():
+            setattr(tokenizer, name, value)
+        (path / "chat_template.jinja").unlink(missing_ok=True)
+        tokenizer.save_pretrained(path)
+        return path
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"bos_token": None, "unk_token": None}, id="as-qwen"),
+        pytest.param({"pad_token": None, "chat_template": NO_SYSTEM}, id="as-gemma"),
+        pytest.param({"chat_template": "{{ messages[-1].content }}"}, id="no-markup"),
+    ],
+)
+def test_other_tokenizers_and_templates_train(
+    odd: Callable[..., Path], tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    train(quick(odd(**fields), tmp_path / "adapter", "--steps", "1"))
+    assert (tmp_path / "adapter" / "adapter_model.safetensors").is_file()
+
+
+def test_a_system_message_that_is_refused_begins_the_users(odd: Callable[..., Path]) -> None:
+    tokenizer, _ = load_tokenizer(odd(chat_template=NO_SYSTEM))
+    plain, after = chat_markup(tokenizer)
+    assert (plain, after) == (f"{tokenizer.bos_token}<user>", "<end><model>")
+    assert chat_markup(tokenizer, "Be kind.") == (f"{plain}Be kind.\n\n", after)
+
+
+def test_no_chat_template_is_said_before_anything_is_written(
+    odd: Callable[..., Path], tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="has no chat template"):
+        train(quick(odd(chat_template=None), tmp_path / "adapter"))
+    assert not (tmp_path / "adapter").exists()
+
+
+def test_a_missing_adapter_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="holds no adapter"):
+        train(quick(tmp_path, tmp_path / "new", "--resume", str(tmp_path / "nothing")))
+
+
+def test_merging_does_not_pass_over_a_folder_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setattr(sys, "argv", ["merge.py", "model", "adapter", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        merge_main()
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_questions_of_ones_own_need_no_ids(tmp_path: Path) -> None:
+    path = tmp_path / "questions.jsonl"
+    row = {"question": "Who\u2028?", "documents": ["A"], "answers": ["B"]}
+    path.write_text(json.dumps(row, ensure_ascii=False) + "\n\n", "utf-8")
+    assert evaluate_hf.read_questions(path) == [{"id": "1", "kind": "all", **row}]
+    path.write_text('{"question": "Who?"}\n')
+    with pytest.raises(ValueError, match="line 1 lacks answers, documents"):
+        evaluate_hf.read_questions(path)
 
 
 def test_log_says_how_held_out_questions_fare(adapter: Path) -> None:
