@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import tomllib
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,25 +40,26 @@ class Wording(NamedTuple):
 
     def draw_question(self, rng: random.Random) -> str:
         """A question, as it is or put together."""
-        if not self.clauses or rng.random() >= _FRAMED:
+        framed = self._framed()
+        if not framed or rng.random() >= _FRAMED:
             return rng.choice(self.questions)
-        frame, parts = rng.choice(
-            ((FRAMES["clause_frames"]["train"], self.clauses),
-             (FRAMES["phrase_frames"]["train"], self.phrases))
-        )  # fmt: skip
-        return _framed(rng.choice(frame), rng.choice(parts))
+        frames, parts = rng.choice(framed)
+        return rng.choice(frames).replace("{q}", rng.choice(parts))
 
     def all_questions(self) -> Iterator[str]:
         """Every question that can be drawn."""
         yield from self.questions
-        for frame in FRAMES["clause_frames"]["train"] if self.clauses else ():
-            yield from (_framed(frame, part) for part in self.clauses)
-        for frame in FRAMES["phrase_frames"]["train"] if self.phrases else ():
-            yield from (_framed(frame, part) for part in self.phrases)
+        for frames, parts in self._framed():
+            yield from (frame.replace("{q}", part) for frame, part in product(frames, parts))
 
-
-def _framed(frame: str, part: str) -> str:
-    return frame.replace("{q}", part)
+    def _framed(self) -> tuple[tuple[list[str], list[str]], ...]:
+        """Frames, with the parts that they take; only training has them."""
+        if not self.clauses:
+            return ()
+        return (
+            (FRAMES["clause_frames"]["train"], self.clauses),
+            (FRAMES["phrase_frames"]["train"], self.phrases),
+        )
 
 
 def _load() -> tuple[dict[str, dict[Split, Wording]], dict[str, dict[Split, list[str]]]]:

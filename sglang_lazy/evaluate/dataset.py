@@ -98,11 +98,7 @@ def _document(index: int, data: Any) -> Document:
     where = f"documents[{index}]"
     if not isinstance(data, dict):
         return Document(_text(data, where))
-    title = data.get("title") or ""
-    if not isinstance(title, str):
-        raise DatasetError(f"{where}['title'] must be a string")
-    if title:
-        _text(title, f"{where}['title']")
+    title = _text(data["title"], f"{where}['title']") if data.get("title") else ""
     return Document(_text(data.get("text"), f"{where}['text']"), title)
 
 
